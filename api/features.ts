@@ -62,7 +62,7 @@ const PLATFORM_PARTS: readonly PersonalPart[] = [auditPart, authPart, httpPart, 
 /** Everything that keeps something of people. */
 export const PERSONAL_PARTS: readonly PersonalPart[] = [...PLATFORM_PARTS, ...FEATURES]
 
-/** The steps of an erasure; the ledger comes before all others of its phase. */
+/** The steps of an erasure, in a phase as the parts are listed. */
 export const ERASE_STEPS: readonly EraseStep[] = PERSONAL_PARTS.flatMap(({ erase }) => erase)
 
 /** The actions of all features, and the rows that they apply to. */

@@ -23,7 +23,8 @@ has verified it; the subject of a user at the identity provider AUTH_ISSUER, eve
 Prints the result as JSON. Exit status: 0 success, also without a change; 1 error, e.g. no database;
 2 invalid usage; 3 refused, e.g. unknown organization; 4 the result, which is printed, is bad.
 Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject; for track add and audit verify, STORE_KIND and the
-other settings of the object store; for audit rewrap, AUDIT_KEYS; for webhook, OUTBOUND_ALLOWED_ADDRESSES and OUTBOUND_PORTS as the worker has them.
+other settings of the object store; for audit rewrap, AUDIT_KEYS;
+for member add with the subject of a user who has not signed in, and erasures replay, ERASURE_KEY; for webhook, OUTBOUND_ALLOWED_ADDRESSES and OUTBOUND_PORTS as the worker has them.
 `
 
 function helpOn({ help: [usage, ...does] }: Command): string {

@@ -1,4 +1,7 @@
-import { namesOneOf } from '../personal/forms.ts'
+import { aggregateOf } from '../../lib/contract/events.ts'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { IsTheirs } from '../../lib/runtime/event-bus/event-bus.ts'
+import { formsOf } from '../personal/forms.ts'
 import type { EraseDeps, Erased, ErasedPerson, PersonalPart } from '../personal/part.ts'
 import { resourcesOf } from '../personal/queries.ts'
 import { eraseEvents, isPublishing } from './erasure-queries.ts'
@@ -34,12 +37,18 @@ async function eraseMessages({ db, bus, signal }: EraseDeps, person: ErasedPerso
   const events = await eraseEvents(db, person)
   if (await db.read({}, (tx) => isPublishing(tx, person))) return { counts: { events }, isWaiting: true }
   const theirs = await db.read({}, (tx) => resourcesOf(tx, person.erasureId))
-  const messages = await bus.erase(isOf(theirs.add(person.userId)), signal)
+  const messages = await bus.erase(isOf(person.userId, theirs), signal)
   return { counts: { events, messages } }
 }
 
-/** The announcement that a media item is gone for good names no one, and consumers need it. */
-function isOf(theirs: Set<string>) {
-  const names = namesOneOf(theirs)
-  return (text: string) => names(text) && !text.includes('"type":"MediaPurged"')
+/**
+ * As in the database: what names the person, or tells of what was the person's. What others say about an event that was
+ * passed on, or in reply to the person, is theirs. The announcement that a media item is gone for good names no one, and
+ * consumers need it.
+ */
+export function isOf(userId: Uuid, theirs: ReadonlySet<Uuid>): IsTheirs {
+  const forms = formsOf(userId)
+  return ({ subject, text }) =>
+    (forms.some((form) => text.includes(form)) || theirs.has(aggregateOf(subject) ?? '')) &&
+    !subject.endsWith('.MediaPurged')
 }

@@ -34,6 +34,7 @@ const FOOT = `
 | object store | highlights, below \`org/…/highlights/…/\` | as long as the highlight | deleted where the person, or words of the person, are in it |
 | object store | parts of uploads, below \`org/…/staging/…/\` | until the upload ends | deleted |
 | object store | the ledger of erasures, below \`erasures/ledger/\`: an HMAC of the id of each erased user, and a time | always | it keeps backups from bringing anyone back |
+| object store | copies that other people asked for of what is theirs, below \`downloads/…/\`: in them titles of events and messages of invitations by the person, and in files of the audit log that administrators asked for the address, browser and device of entries | 7 days after the copy was ready | by age: they are theirs |
 | event stream | events with ids, file names, titles, beginnings of comments that mention someone | 7 days | messages are removed one by one |
 | cluster | TranscodeJobs and HighlightRenders: ids, titles, captions | until the erasure or the purge | deleted |
 | identity provider | the account there | by the provider | removed where the installation has a service for it (\`erasure.provider\`); the certificate says so |

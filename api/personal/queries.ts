@@ -9,14 +9,14 @@ export const change = async (tx: Tx, statement: SQL): Promise<number> => (await 
 const AT_ONCE = 1000
 
 /**
- * Repeats a statement, each time in a transaction of its own, until it changes fewer rows than asked for: short
- * transactions hold up no one. Returns how many rows it has changed.
+ * Repeats a statement, each time in a transaction of its own, until it changes nothing: short transactions hold up no one.
+ * Fewer rows than asked for say nothing: others may have deleted some that it had found. Returns how many it has changed.
  */
 export async function changeAll(db: Database, statement: (limit: number) => SQL, limit = AT_ONCE): Promise<number> {
   for (let changed = 0; ; ) {
     const some = await db.inTransaction({}, (tx) => change(tx, statement(limit)))
     changed += some
-    if (some < limit) return changed
+    if (some === 0) return changed
   }
 }
 

@@ -256,6 +256,8 @@ export const STREAM = 'MEMORY'
 export const STREAM_SUBJECTS = ['memory.v1.>']
 export const subjectOf = (e: { area: string; org: Uuid; aggregate: Uuid; type: string }) =>
   `memory.v1.${e.area}.${e.org}.${e.aggregate}.${e.type}`
+/** Undefined for a subject of another form. */
+export const aggregateOf = (subject: string): string | undefined => subject.split('.')[4]
 
 export interface OutboxMessage {
   id: Uuid

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openDatabase } from '../../api/db/db.ts'
 import { carryOut } from '../../api/features/erasure/saga.ts'
 import { ERASE_STEPS } from '../../api/features.ts'
-import { armFailpoint } from '../../lib/runtime/failpoint.ts'
+import { armFailpoint, failpoint } from '../../lib/runtime/failpoint.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { openLocalCluster } from '../../local/cluster/local-cluster.ts'
 import { quietLog } from './quiet-log.ts'
@@ -18,5 +18,28 @@ const deps = {
   store: openFolderStore({ folder }),
   bus: { erase: () => Promise.resolve(0) },
 }
-while ((await carryOut(deps, ERASE_STEPS, id)) !== undefined) await sleep(200)
+/** Every other step fails once behind its last line, as if its process had died there: it runs twice. */
+const failed = new Set<string>()
+const steps = ERASE_STEPS.map((step) => ({
+  ...step,
+  async run(...given: Parameters<typeof step.run>) {
+    const erased = await step.run(...given)
+    failpoint(`erasure.ran.${step.name}`)
+    if (failed.has(step.name)) return erased
+    failed.add(step.name)
+    throw new Error('as if it had died')
+  },
+}))
+for (let isOver = false; !isOver; await sleep(20)) {
+  isOver = await carryOut(deps, steps, id).then(
+    (outcome) => outcome === undefined,
+    (error: unknown) => {
+      if (!(error instanceof AggregateError && error.errors.every(isMeant))) throw error
+      return false
+    },
+  )
+}
 await Promise.all([db.close(), cluster.close()])
+function isMeant(error: unknown): boolean {
+  return error instanceof Error && error.message === 'as if it had died'
+}

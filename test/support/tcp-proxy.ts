@@ -5,12 +5,15 @@ export interface TcpProxy {
   port: number
   /** From now on nothing passes and nobody is told, as when a cable is pulled. New connections hang as well. */
   cut(): void
+  /** What the server says on the connections that are open arrives after this time only. */
+  hold(ms: number): void
   close(): Promise<void>
 }
 
 /** Stands between a client and this server. */
 export async function tcpProxy({ hostname, port }: URL): Promise<TcpProxy> {
   const open = new Set<Socket>()
+  const pairs = new Set<{ client: Socket; target: Socket }>()
   let isCut = false
   const server = createServer((client) => {
     keep(client)
@@ -18,6 +21,9 @@ export async function tcpProxy({ hostname, port }: URL): Promise<TcpProxy> {
     const target = keep(connect(Number(port), hostname))
     client.pipe(target)
     target.pipe(client)
+    const pair = { client, target }
+    pairs.add(pair)
+    client.once('close', () => pairs.delete(pair))
     client.once('close', () => !isCut && target.destroy())
     target.once('close', () => !isCut && client.destroy())
   })
@@ -32,6 +38,13 @@ export async function tcpProxy({ hostname, port }: URL): Promise<TcpProxy> {
     cut() {
       isCut = true
       for (const socket of open) socket.unpipe().pause()
+    },
+    hold(ms) {
+      const held = [...pairs]
+      for (const { client, target } of held) target.unpipe(client).pause()
+      setTimeout(() => {
+        for (const { client, target } of held) target.pipe(client)
+      }, ms)
     },
     async close() {
       for (const socket of open) socket.destroy()

@@ -17,6 +17,8 @@ create table erasures (
   status text not null default 'processing' check (status in ('processing', 'completed')),
   requested_at timestamptz not null default now(),
   completed_at timestamptz,
+  -- Organizations of which the person was the only owner, and had been the only member.
+  sole_owner_of uuid[] not null default '{}',
   -- One worker at a time carries it out; another one takes over when this lies in the past.
   lease_until timestamptz,
   lease_holder uuid,
@@ -83,6 +85,11 @@ begin
   if new.phone_number is not null then new.phone_number := old.phone_number; end if;
   if new.display_name is not null then new.display_name := old.display_name; end if;
   if new.locale is not null then new.locale := old.locale; end if;
+  -- A token names the person at the provider, where the account may still be.
+  if old.issuer = 'erased' then
+    new.issuer := old.issuer;
+    new.subject := old.subject;
+  end if;
   return new;
 end $$;
 create trigger keep_closed before update on users for each row when (old.closed_at is not null)
@@ -147,6 +154,8 @@ create trigger refuse_closed_change after update on highlights for each row
 create trigger refuse_closed_change after update on invitations for each row
   when (new.responded_by is not null and new.responded_by is distinct from old.responded_by)
   execute function refuse_closed_change('responded_by');
+create trigger refuse_closed_inviter after update on invitations for each row
+  when (new.invited_by is distinct from old.invited_by) execute function refuse_closed_change('invited_by');
 -- Of a comment only those who are new in it: others stay mentioned until their own erasure gets to it.
 create function refuse_closed_in_comment() returns trigger language plpgsql as $$
 begin
@@ -179,6 +188,8 @@ create trigger skip_closed before insert on sessions for each row execute functi
 -- Null: from before this column, and taken for that of the member who added the item.
 alter table album_media add column caption_by uuid;
 alter table highlight_items add column caption_by uuid;
+-- A film that is made between the withdrawal of films and the removal of captions has none of the person.
+select guard_people('highlight_items', 'array[added.caption_by]');
 -- The next migration validates them: here that would read the tables while no one may write.
 alter table album_media add constraint album_media_caption_by foreign key (caption_by) references users not valid;
 alter table highlight_items add constraint highlight_items_caption_by foreign key (caption_by) references users not valid;

@@ -98,3 +98,6 @@ begin
   return null;
 end $$;
 create trigger data_exports_notify after insert on data_exports for each statement execute function data_exports_notify();
+
+-- A request that was admitted before the account was closed makes no copy behind the step that ends copies.
+select guard_people('data_exports', 'array[added.user_id]');

@@ -87,3 +87,6 @@ begin
 end $$;
 create trigger audit_exports_notify after insert on audit_exports
   for each statement execute function audit_exports_notify();
+
+-- A request that was admitted before the account was closed makes no copy behind the step that ends copies.
+select guard_people('audit_exports', 'array[added.user_id]');

@@ -12,6 +12,7 @@ export const erasures = pgTable('erasures', {
     .default('processing'),
   requestedAt: time().notNull().defaultNow(),
   completedAt: time(),
+  soleOwnerOf: id('organization').array().notNull().default([]),
   leaseUntil: time(),
   leaseHolder: uuid(),
 })

@@ -2,6 +2,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { sql } from '../../db/orm.ts'
 import { albumMedia, albums } from '../../db/schema/albums.ts'
+import { media } from '../../db/schema/media.ts'
 import { change, recordResources, successorIn } from '../../personal/queries.ts'
 import { releaseAlbum } from '../events/deletion-queries.ts'
 
@@ -36,13 +37,14 @@ export async function nextAlbums(tx: Tx, { erasureId, userId }: Whose): Promise<
 const TITLE = 'Album'
 
 /**
- * An album in which others have media items, or which is an event's, gets another owner and a title of no one; one without
+ * An album in which others have media items that are not being purged, as those of the person are, or which is an event's, gets another owner and a title of no one; one without
  * anything of others is deleted. Locks the event before the album, as all do.
  */
 export async function passAlbum(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed' | 'deleted' | 'gone'> {
   await tx.execute(sql`select from events where id = (select event_id from ${albums} where id = ${id}) for share`)
   const { rows } = await tx.execute<{ isShared: boolean }>(sql`
-    select event_id is not null or exists (select from ${albumMedia} i where i.album_id = albums.id) as "isShared"
+    select event_id is not null or exists (select from ${albumMedia} i join ${media} m on m.id = i.media_id
+        where i.album_id = albums.id and m.purging_at is null) as "isShared"
     from ${albums} where id = ${id} and owner_id = ${userId} for update`)
   const [album] = rows
   if (!album) return 'gone'

@@ -52,14 +52,18 @@ export const countItems = (tx: Tx, albumId: Uuid): Promise<number> =>
 export const countPlaces = (tx: Tx, albumId: Uuid): Promise<number> =>
   tx.$count(albumMedia, eq(albumMedia.albumId, albumId))
 
-/** Returns the media items that are in the album and not deleted, with their captions and who wrote those. */
+/**
+ * Returns the media items that are in the album and not deleted, with their captions and who wrote those. A caption whose
+ * author is being erased counts as removed: it must not get into a new film.
+ */
 export async function findCaptions(tx: Tx, albumId: Uuid, mediaIds: readonly Uuid[]): Promise<Map<Uuid, Caption>> {
   const { rows } = await tx.execute<{ id: Uuid } & Caption>(sql`
-    select chosen.id, i.caption, case when i.caption is not null then coalesce(i.caption_by, i.added_by) end as "captionBy"
+    select chosen.id, case when w.id is not null then i.caption end as caption, w.id as "captionBy"
       from unnest(${sql.param(mediaIds)}::uuid[]) as chosen (id)
       join media m on m.id = chosen.id
       join album_media i on i.album_id = ${albumId} and i.listed
-        and i.media_id = case when m.kind = 'video' then coalesce(m.paired_media_id, m.id) else m.id end`)
+        and i.media_id = case when m.kind = 'video' then coalesce(m.paired_media_id, m.id) else m.id end
+      left join users w on i.caption is not null and w.id = coalesce(i.caption_by, i.added_by) and w.closed_at is null`)
   return new Map(rows.map(({ id, caption, captionBy }) => [id, { caption, captionBy }]))
 }
 

@@ -23,13 +23,14 @@ export const ownAlbumData: OwnData = {
     },
     {
       name: 'album_items',
-      title: 'What you put into albums',
+      title: 'What you put into albums, or wrote there',
       heading: 'album_title',
       record: z.strictObject({
         album_id: outputId('album'),
         album_title: z.string(),
         media_id: outputId('media'),
         caption: z.string().nullable(),
+        added_by_you: z.boolean(),
         added_at: outputTime(),
       }),
       list: ownAlbumItems,

@@ -30,6 +30,7 @@ import {
   findLastEntry,
   holdPart,
   holdPlan,
+  isMadeAs,
   listEntries,
   listParts,
   markCompleted,
@@ -75,6 +76,8 @@ export interface Exporter {
 class PartChanged extends Error {}
 /** The part is not this worker's any more, or the export has ended. */
 class PartLost extends Error {}
+/** Nobody knows whether the part was recorded: its object may be the archive. */
+class Unsettled extends Error {}
 
 /**
  * Makes exports in any number of workers, each one part at a time. A part is one multipart upload: what dies with its
@@ -166,13 +169,18 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       if (failures > MAX_FAILURES) throw new Error('the worker died each time')
       await makePart(claimed, lease)
     } catch (error) {
-      await deps.store.deletePrefix(folderOf(claimed, attempts)).catch(() => {})
+      await discard(folderOf(claimed, attempts), error)
       if (error instanceof PartLost) return true
       if (stopping.signal.aborted || error instanceof PartChanged) {
         await db.inTransaction({}, (tx) => releasePart(tx, key, lease.holder))
       } else await failPart(claimed, lease.holder, error)
     }
     return true
+  }
+
+  /** What is left is deleted by the next attempt. */
+  async function discard(folder: string, error: unknown): Promise<void> {
+    if (!(error instanceof Unsettled)) await deps.store.deletePrefix(folder).catch(() => {})
   }
 
   async function failPart({ part, of }: ClaimedPart, holder: Uuid, error: unknown): Promise<void> {
@@ -210,7 +218,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       deps.onMade?.(made.bytes)
     } catch (error) {
       // The reason of the abort says more than what it broke.
-      throw lost.signal.aborted ? lost.signal.reason : error
+      throw lost.signal.aborted && !(error instanceof Unsettled) ? lost.signal.reason : error
     } finally {
       clearInterval(timer)
     }
@@ -330,7 +338,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     const entries = await db.read({}, (tx) => listEntries(tx, part))
     // The last look: what was deleted while the archive was made is not handed out.
     await dropDeleted(claimed, entries)
-    await db.inTransaction({}, async (tx) => {
+    const record = db.inTransaction({}, async (tx) => {
       const of = await holdPart(tx, part, holder)
       if (!of) throw new PartLost('the part is another worker’s, or the export has ended')
       await markMade(tx, part, made)
@@ -339,6 +347,14 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       const { files, bytes } = await markCompleted(tx, of.id, expiresAt)
       await insertDownload(tx, { id: of.id, userId: of.userId, kind: 'data', files, bytes, expiresAt })
       await tellDownloadReady(tx, of)
+    })
+    await record.catch(async (error: unknown) => {
+      if (error instanceof PartLost) throw error
+      // The connection may have broken after the database had committed, or while it was committing.
+      const isRecorded = await db
+        .inTransaction({}, (tx) => isMadeAs(tx, part, made.key))
+        .catch((cause: unknown) => Promise.reject(new Unsettled('could not record a part', { cause })))
+      if (!isRecorded) throw error
     })
   }
 

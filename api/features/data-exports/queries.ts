@@ -377,6 +377,16 @@ export async function markMade(tx: Tx, key: PartKey, made: { key: string; bytes:
   await wake(tx)
 }
 
+/** Whether the part was recorded with this object. Waits for a transaction that is still recording it. */
+export async function isMadeAs(tx: Tx, key: PartKey, object: string): Promise<boolean> {
+  const [part] = await tx
+    .select({ key: dataExportParts.key, state: dataExportParts.state })
+    .from(dataExportParts)
+    .where(isPart(key))
+    .for('update')
+  return part?.state === 'made' && part.key === object
+}
+
 /** The last step; the names of the files are not kept any longer. Returns what it consists of. */
 export async function markCompleted(tx: Tx, id: ExportId, expiresAt: Date): Promise<{ files: number; bytes: number }> {
   await tx

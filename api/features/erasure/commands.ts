@@ -84,7 +84,8 @@ export async function closeAccount(
   for (const { orgId } of orphaned) await promoteSuccessor(tx, orgId, userId)
   for (const orgId of orgIds) await endMembership(tx, orgId, userId)
   await close(tx, userId)
-  const row = await insertErasure(tx, wanted, ledgerName(key, userId))
+  const soleOwnerOf = owned.filter(({ isLastOwner, others }) => isLastOwner && others === 0).map(({ orgId }) => orgId)
+  const row = await insertErasure(tx, { ...wanted, soleOwnerOf }, ledgerName(key, userId))
   await audit(tx, row, 'request', request?.context ?? null)
   return { row, isNew: true }
 }

@@ -1,6 +1,7 @@
-import type { EraseDeps, EraseStep, PersonalPart } from '../../personal/part.ts'
+import { type EraseDeps, type EraseStep, type PersonalPart, step } from '../../personal/part.ts'
 import { writeEntry } from './ledger.ts'
 import { accountsByWebhook, type ProviderAccounts } from './provider.ts'
+import { promoteLeft } from './queries.ts'
 import { ErasureSettings } from './settings.ts'
 
 /** Of the worker's environment, which the worker has checked at its start. */
@@ -16,6 +17,12 @@ const steps: readonly EraseStep[] = [
       return { counts: {} }
     },
   },
+  step({
+    name: 'erasure.owners',
+    phase: 'uploads',
+    does: 'an organization that someone has joined while its only member closed the account gets that member as its owner',
+    run: ({ db }, person) => db.inTransaction({}, async (tx) => ({ owners: await promoteLeft(tx, person) })),
+  }),
   {
     name: 'erasure.provider',
     phase: 'texts',
@@ -45,6 +52,7 @@ export const erasurePart: PersonalPart = {
         user_id: { person: { stays: 'the id of an anonymous member' } },
         administrator_id: { person: { stays: 'of the administrator who asked for it' } },
         reason: { erase: 'removed with the completion', canary: 'text' },
+        sole_owner_of: { harmless: 'ids of organizations' },
         lease_holder: { harmless: 'random' },
       },
     },

@@ -13,7 +13,7 @@ import {
 import { memberships, organizations } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { ErasedPerson } from '../../personal/part.ts'
-import { successorIn } from '../../personal/queries.ts'
+import { change, successorIn } from '../../personal/queries.ts'
 import { lockMembers } from '../organizations/queries.ts'
 
 export type { ErasureRow, ErasureStepRow } from '../../db/schema/erasures.ts'
@@ -61,6 +61,21 @@ export async function promoteSuccessor(tx: Tx, orgId: Uuid, userId: Uuid): Promi
 }
 
 /**
+ * Someone may have accepted an invitation to an organization while its last member closed the account: neither transaction
+ * saw the other. Returns in how many organizations a member became the owner.
+ */
+export async function promoteLeft(tx: Tx, { erasureId, userId }: ErasedPerson): Promise<number> {
+  const owner: Role = 'owner'
+  return change(
+    tx,
+    sql`update ${memberships} set role = ${owner}
+      where org_id in (select unnest(sole_owner_of) from ${erasures} where id = ${erasureId})
+        and user_id = ${successorIn(sql`memberships.org_id`, userId)}
+        and not exists (select from ${memberships} o where o.org_id = memberships.org_id and o.role = ${owner})`,
+  )
+}
+
+/**
  * Locks the account, against everything that refers to it: transactions that have stored something about the user are
  * waited for, and later ones find it closed. Undefined for an unknown user.
  */
@@ -94,7 +109,11 @@ export async function close(tx: Tx, userId: Uuid): Promise<void> {
 export type NewErasure = Pick<ErasureRow, 'id' | 'userId' | 'askedBy' | 'administratorId' | 'reason'>
 
 /** With its name in the ledger, which is written to the object store afterwards: so this database always knows as much. */
-export async function insertErasure(tx: Tx, row: NewErasure, ledgerName: string): Promise<ErasureRow> {
+export async function insertErasure(
+  tx: Tx,
+  row: NewErasure & Pick<ErasureRow, 'soleOwnerOf'>,
+  ledgerName: string,
+): Promise<ErasureRow> {
   const [made] = await tx.insert(erasures).values(row).returning()
   if (!made) throw new Error('an erasure was not inserted')
   await addToLedger(tx, [ledgerName])
@@ -248,6 +267,7 @@ export async function listErasures(tx: Tx, o: { unfinished: boolean; limit: numb
       status: erasures.status,
       requestedAt: erasures.requestedAt,
       completedAt: erasures.completedAt,
+      soleOwnerOf: erasures.soleOwnerOf,
       leaseUntil: erasures.leaseUntil,
       leaseHolder: erasures.leaseHolder,
       open: sql<number>`(select count(*)::int from erasure_steps s where ${isOpen})`,

@@ -1,9 +1,8 @@
 import * as z from 'zod'
-import { Secret } from '../../config.ts'
+import { LedgerKey } from '../../personal/ledger-key.ts'
 
 /** The part of the worker's environment that erasures read. */
-export const ErasureSettings = z.object({
-  ERASURE_KEY: Secret.describe('As for the API. Names users in the ledger of erasures; it must never change'),
+export const ErasureSettings = LedgerKey.extend({
   IDENTITY_ERASURE_URL: z
     .url({ protocol: /^https?$/ })
     .optional()

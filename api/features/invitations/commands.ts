@@ -117,14 +117,16 @@ export async function respond(
   id: Uuid,
   { response, message, token, joinOnAccept }: Response & Join,
 ): Promise<Awaited<ReturnType<typeof answerInvitation>>> {
-  const { tx, actor, permit, ready, audit } = request
+  const { tx, orgId, actor, permit, ready, audit } = request
   const decide = (row: FoundInvitation) => permit({ ...row, isPresented: isTokenOf(row, token) })
   const { event, invitation } = await lockInvitation(request, id, decide)
   ready({ ...invitation, eventStatus: event.status })
   const status = response === 'accept' ? 'accepted' : 'declined'
+  // Before the answer, which holds the account of the caller: closing the account locks them in this order.
+  const isHere = await holdMembership(tx, orgId, actor.userId)
   const row = await answerInvitation(tx, id, { status, respondedBy: actor.userId, responseMessage: message })
-  if (status === 'accepted') await takePart(request, event, invitation, joinOnAccept)
-  else await stayAway(request, event)
+  if (status === 'accepted') await takePart(request, event, invitation, { isHere, joinOnAccept })
+  else await stayAway(request, event, isHere)
   await audit('EVENT_ACTION', event, { operation: response, invitation_id: formatId('invitation', id) })
   return row
 }
@@ -137,10 +139,10 @@ async function takePart(
   request: Write<typeof invitationActions.respond>,
   event: EventRow,
   invitation: FoundInvitation,
-  joinOnAccept: boolean,
+  { isHere, joinOnAccept }: { isHere: boolean } & Join,
 ): Promise<void> {
   const { tx, orgId, actor } = request
-  if (!(await holdMembership(tx, orgId, actor.userId))) {
+  if (!isHere) {
     if (!(await mayStillInvite(tx, event, invitation.invitedBy))) {
       throw new Problem('INVALID_STATE_TRANSITION', 'The inviter may no longer invite. Ask for another invitation.')
     }
@@ -158,8 +160,12 @@ async function join({ tx, orgId, actor, announce, audit }: Write<typeof invitati
 }
 
 /** A user who is neither a member nor invited by user id is in the list of invitations only. */
-async function stayAway({ tx, orgId, actor }: Write<typeof invitationActions.respond>, event: EventRow): Promise<void> {
-  if (await holdMembership(tx, orgId, actor.userId)) {
+async function stayAway(
+  { tx, orgId, actor }: Write<typeof invitationActions.respond>,
+  event: EventRow,
+  isHere: boolean,
+): Promise<void> {
+  if (isHere) {
     await markDeclined(tx, { eventId: event.id, userId: actor.userId, orgId })
   } else await declineInvited(tx, event.id, actor.userId)
 }

@@ -1,8 +1,9 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import { sql } from '../../db/orm.ts'
+import { events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'
-import { change, changeAll, recordResources } from '../../personal/queries.ts'
+import { change, changeAll, recordResources, successorIn } from '../../personal/queries.ts'
 
 interface Invitee {
   erasureId: Uuid
@@ -21,7 +22,26 @@ export async function eraseReceived(tx: Tx, { erasureId, userId, email, phoneNum
   return change(tx, sql`delete from ${invitations} where id = ${ids}`)
 }
 
-/** Invitations that the person sent: they are to events that stay. */
+/**
+ * Who was invited by a person that has left can take no one in any more. So pending invitations of the person become those
+ * of the event's owner, or of who will be: the same as in `passEvent`.
+ * Without the message, which no later step would find.
+ */
+export const passInvitations = (db: Database, userId: Uuid): Promise<number> =>
+  changeAll(
+    db,
+    (
+      limit,
+    ) => sql`update ${invitations} set invited_by = heirs.heir, message = null, version = version + 1, updated_at = now()
+      from (select i.id, h.heir from ${invitations} i join ${events} e on e.id = i.event_id
+        cross join lateral (select case when e.owner_id <> ${userId} then e.owner_id
+          else ${successorIn(sql`i.org_id`, userId)} end as heir) h
+        where i.invited_by = ${userId} and i.status = 'pending' and h.heir is not null
+        order by i.id limit ${limit} for update of i) heirs
+      where invitations.id = heirs.id`,
+  )
+
+/** In invitations that are still the person's: those that were answered, and those that no one else could vouch for. */
 export const eraseMessages = (db: Database, userId: Uuid): Promise<number> =>
   changeAll(
     db,

@@ -1,5 +1,5 @@
 import { type PersonalPart, step } from '../../personal/part.ts'
-import { eraseMessages, eraseReceived } from './erasure-queries.ts'
+import { eraseMessages, eraseReceived, passInvitations } from './erasure-queries.ts'
 
 export const invitationsPart: PersonalPart = {
   personal: {
@@ -15,13 +15,20 @@ export const invitationsPart: PersonalPart = {
           erase: 'removed from invitations that the person sent; rows of those received are deleted',
           canary: 'text',
         },
-        invited_by: { person: { stays: 'of invitations that others received' } },
+        invited_by: { person: { stays: 'of invitations that were answered or revoked before' } },
         responded_by: { person: 'gone' },
         response_message: { erase: 'row deleted', canary: 'text' },
       },
     },
   },
   erase: [
+    step({
+      name: 'invitations.passing',
+      // At once: who was invited must not be turned away because the inviter has left.
+      phase: 'access',
+      does: 'pending invitations that the person sent are those of the owner of the event, or of who becomes its owner; they stay valid',
+      run: async ({ db }, { userId }) => ({ invitations_passed_on: await passInvitations(db, userId) }),
+    }),
     step({
       name: 'invitations.received',
       phase: 'texts',
@@ -32,7 +39,7 @@ export const invitationsPart: PersonalPart = {
     step({
       name: 'invitations.sent',
       phase: 'texts',
-      does: 'messages in invitations that the person sent are removed; the invitations stay valid',
+      does: 'messages in invitations that the person sent are removed',
       run: async ({ db }, { userId }) => ({ messages: await eraseMessages(db, userId) }),
     }),
   ],

@@ -26,11 +26,13 @@ export async function eraseDevices(tx: Tx, userId: Uuid): Promise<number> {
   return change(tx, sql`delete from ${devices} where user_id = ${userId}`)
 }
 
-/** With their deliveries by every channel. What the receivers of webhooks answered may repeat what they got. */
+/**
+ * With their deliveries by every channel. What the receivers of webhooks answered may repeat what they got, also a name or
+ * words of the person in a notification to someone else: no one can tell, so none of these answers is kept.
+ */
 export async function eraseNotifications(tx: Tx, { userId, email, phoneNumber }: Told): Promise<number> {
   const isTheirs = sql`(user_id = ${userId} or lower(email) = ${email}::text or phone_number = ${phoneNumber}::text)`
-  await tx.execute(sql`update ${webhooks} set last_answer = null where last_answer is not null
-    and org_id in (select org_id from ${notifications} where ${isTheirs})`)
+  await tx.execute(sql`update ${webhooks} set last_answer = null where last_answer is not null`)
   await tx.execute(sql`delete from ${notificationDeliveries} where channel = 'email' and destination = ${email}::text`)
   return change(tx, sql`delete from ${notifications} where ${isTheirs}`)
 }

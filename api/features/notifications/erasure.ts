@@ -69,7 +69,7 @@ export const notificationsPart: PersonalPart = {
         secret: { harmless: 'random' },
         previous_secret: { harmless: 'random' },
         disabled_reason: REASON,
-        last_answer: { erase: 'removed', canary: 'text' },
+        last_answer: { erase: 'removed, in every organization', canary: 'text' },
       },
     },
   },
@@ -111,10 +111,18 @@ async function removeMails(folder: string, address: string): Promise<number> {
   for (const name of names.filter((one) => one.endsWith('.eml'))) {
     const path = join(folder, name)
     const mail = await readFile(path, 'utf8').catch(() => '')
-    if (!headOf(mail).toLowerCase().includes(address)) continue
+    if (!isTo(mail, address)) continue
     await rm(path, { force: true })
     removed += 1
   }
   return removed
 }
-const headOf = (mail: string) => mail.split(/\r?\n\r?\n/, 1)[0] ?? ''
+
+/** Whether a header of the mail has the address, and not one that it is the end or the beginning of. */
+export function isTo(mail: string, address: string): boolean {
+  const head = mail.split(/\r?\n\r?\n/, 1)[0] ?? ''
+  return head
+    .toLowerCase()
+    .split(/[\s<>,;:"]+/)
+    .includes(address)
+}

@@ -1,6 +1,10 @@
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import { ROLES, type Role } from '../../../lib/contract/roles.ts'
 import { type Commands, idOf, textOf, UsageError } from '../../command-line/command.ts'
+import type { Tx } from '../../db/db.ts'
+import { LedgerKey } from '../../personal/ledger-key.ts'
+import { ledgerName } from '../../personal/ledger-name.ts'
+import { isInLedger } from '../../personal/queries.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
 
 /** Commands of administrators. */
@@ -17,9 +21,10 @@ export const organizationCommands: Commands = {
     args: ['ORG', 'USER'],
     options: { role: 'string' },
     help: ['member add ORG USER [--role ROLE]', 'add a user (ROLE: owner, admin or member; default: member)'],
-    async run({ db, issuer }, [org = '', user = ''], options) {
+    async run({ db, issuer, settings }, [org = '', user = ''], options) {
       const role = asRole(textOf(options, 'role') ?? 'member')
-      const member = await addMember(db, { orgId: idOf('organization', org), user, role, issuer })
+      const isErased = (tx: Tx, id: Uuid) => isInLedger(tx, ledgerName(settings(LedgerKey).ERASURE_KEY, id))
+      const member = await addMember(db, { orgId: idOf('organization', org), user, role, issuer, isErased })
       return { ...shown(member), added: member.added }
     },
   },

@@ -53,6 +53,8 @@ export interface AddMember {
   role: Role
   /** The identity provider of the subject. */
   issuer: string | undefined
+  /** Whether a user of whom there is no row was erased, and the row lost with a restored backup. */
+  isErased(tx: Tx, userId: Uuid): Promise<boolean>
 }
 
 /** Announces a new member, however the user became one. */
@@ -70,8 +72,7 @@ export function announceJoined(
 export function addMember(db: Database, command: AddMember): Promise<Member & { added: boolean }> {
   return db.inTransaction({}, async (tx) => {
     await lockOrFail(tx, command.orgId)
-    const userId =
-      (await findUser(tx, command.user, command.issuer)) ?? (await makeUser(tx, command.user, command.issuer))
+    const userId = (await findUser(tx, command.user, command.issuer)) ?? (await makeUser(tx, command))
     const member = { orgId: command.orgId, userId, role: command.role }
     const known = await findMembership(tx, command.orgId, userId)
     if (known?.role === command.role) return { ...known, added: false }
@@ -91,7 +92,7 @@ export function addMember(db: Database, command: AddMember): Promise<Member & { 
   })
 }
 
-export function changeRole(db: Database, command: AddMember): Promise<Member> {
+export function changeRole(db: Database, command: Omit<AddMember, 'isErased'>): Promise<Member> {
   return db.inTransaction({}, async (tx) => {
     const { orgId, role } = command
     await lockOrFail(tx, orgId)
@@ -216,12 +217,16 @@ async function findUser(tx: Tx, text: string, issuer: string | undefined): Promi
 }
 
 /** A user who has not signed in yet is known only by the subject at the identity provider. */
-async function makeUser(tx: Tx, subject: string, issuer: string | undefined): Promise<Uuid> {
+async function makeUser(
+  tx: Tx,
+  { user: subject, issuer, isErased }: Pick<AddMember, 'user' | 'issuer' | 'isErased'>,
+): Promise<Uuid> {
   if (!isIdentifier(subject)) throw new Problem('VALIDATION_ERROR', 'A subject has 1 to 255 characters')
   if (issuer === undefined) {
     throw new Problem('VALIDATION_ERROR', 'No such user has signed in; set AUTH_ISSUER to add a user by subject')
   }
   const id = userIdOf(issuer, subject)
+  if (await isErased(tx, id)) throw new Problem('CONFLICT', 'This account was erased, and cannot be added again')
   await ensureUser(tx, { id, issuer, subject })
   return id
 }

@@ -24,6 +24,9 @@ export interface SubscribeOptions {
 /** Resolves when all messages of the batch are dealt with. `signal` aborts when the subscription stops. */
 export type HandleBatch = (batch: Delivery[], signal: AbortSignal) => Promise<void>
 
+/** Whether a stored message is to be erased. */
+export type IsTheirs = (message: { subject: string; text: string }) => boolean
+
 /** Thrown by a handler for an event that no retry can help. */
 export class PoisonMessage extends Error {
   override readonly name = 'PoisonMessage'
@@ -89,10 +92,10 @@ export interface EventBus {
   /** What waits for a consumer, with what is under way; undefined where the bus does not store any message. */
   lag(consumer: string): Promise<Lag | undefined>
   /**
-   * Removes stored messages whose text `isTheirs` recognizes, also from the disk of the server, and returns how many. It
-   * looks at every message that was stored when it began. A bus that stores nothing finds none.
+   * Removes stored messages that `isTheirs` recognizes, also from the disk of the server, and returns how many. It looks at
+   * every message that was stored when it began, or throws. A bus that stores nothing finds none.
    */
-  erase(isTheirs: (text: string) => boolean, signal?: AbortSignal): Promise<number>
+  erase(isTheirs: IsTheirs, signal?: AbortSignal): Promise<number>
   /** Throws when the bus cannot be reached. */
   check(): Promise<void>
   close(): Promise<void>

@@ -178,7 +178,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
       checkConsumer(consumer)
       return onWire(({ jsm }) => lagOf(jsm, consumer))
     },
-    erase: (isTheirs, signal) => onWire((wire) => eraseMessages(wire, isTheirs, signal)),
+    erase: (isTheirs, signal) => onWire((wire) => eraseMessages(wire, isTheirs, { signal })),
     async check() {
       if (connection && !isOnline) throw new Error('The connection to the event server is lost')
       await onWire(({ jsm }) => jsm.streams.info(STREAM))

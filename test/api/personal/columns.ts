@@ -1,10 +1,12 @@
 import t from 'tap'
+import { sql } from '../../../api/db/orm.ts'
 import { ERASE_STEPS, FEATURES, PERSONAL_PARTS } from '../../../api/features.ts'
 import { type PersonalColumn, PHASES } from '../../../api/personal/part.ts'
+import { changeAll } from '../../../api/personal/queries.ts'
 import { testDatabase } from '../../support/database.ts'
 
 /** What is kept of people, as the parts of the program say it, against what the database has. */
-const { admin } = await testDatabase(t)
+const { admin, worker } = await testDatabase(t)
 
 interface Column {
   column: string
@@ -88,4 +90,20 @@ t.test('steps have names of their own and a place in the order', async (t) => {
     t.match(name, /^[a-z]+\.[a-z-]+$/)
     t.ok(PHASES.includes(phase), name)
   }
+})
+
+t.test('a step that changes rows in batches goes on until none is left', async (t) => {
+  await admin.query(`insert into erasure_ledger (name) select lpad(to_hex(n), 64, '0') from generate_series(1, 7) n`)
+  let batches = 0
+  const changed = await changeAll(
+    worker,
+    (limit) => {
+      batches += 1
+      // Another one has deleted a row of the first batch between the look and the change.
+      const found = batches === 1 ? limit - 1 : limit
+      return sql`delete from erasure_ledger where name in (select name from erasure_ledger limit ${found})`
+    },
+    3,
+  )
+  t.equal(changed, 7)
 })

@@ -2,6 +2,7 @@ import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { connect as connectNats } from 'nats'
 import { STREAM } from '../../../lib/contract/events.ts'
 import { freePort } from '../../../local/ports.ts'
 import { ownLoopback } from './loopback.ts'
@@ -9,6 +10,10 @@ import { missingProgram, startProcess, stopProcess, waitFor } from './process.ts
 
 export interface NatsServer {
   url: string
+  /** Its files. */
+  data: string
+  /** What the stream of all events has. */
+  stored(): Promise<{ seq: number; subject: string; text: string }[]>
   /** Killed without warning when asked to, then started again on the same port and files. */
   restart(options?: { kill?: boolean; downMs?: number }): Promise<void>
   /** Ends the server and leaves its files. */
@@ -53,8 +58,26 @@ export async function startNats(host = ownLoopback()): Promise<NatsServer | unde
   }
   let child = await start()
 
+  const url = `nats://${host}:${port}`
   return {
-    url: `nats://${host}:${port}`,
+    ...{ url, data },
+    async stored() {
+      const nc = await connectNats({ servers: url })
+      try {
+        const { streams } = await nc.jetstreamManager()
+        const { state } = await streams.info(STREAM, { deleted_details: true })
+        const gone = new Set(state.deleted)
+        const found = []
+        for (let seq = Math.max(1, state.first_seq); seq <= state.last_seq; seq++) {
+          if (gone.has(seq)) continue
+          const message = await streams.getMessage(STREAM, { seq })
+          found.push({ seq, subject: message.subject, text: message.string() })
+        }
+        return found
+      } finally {
+        await nc.close()
+      }
+    },
     async restart({ kill = false, downMs = 0 } = {}) {
       await stopProcess(child, kill ? 'SIGKILL' : 'SIGTERM')
       await new Promise((resolve) => setTimeout(resolve, downMs))

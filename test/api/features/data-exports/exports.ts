@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import type { Database } from '../../../../api/db/db.ts'
 import { eraseExportsOf } from '../../../../api/features/data-exports/commands.ts'
 import { documentOf } from '../../../../api/features/data-exports/document.ts'
 import type { ExporterOptions } from '../../../../api/features/data-exports/exporter.ts'
@@ -33,11 +34,11 @@ const request = (who: Person) => call(who, 'POST', AT)
 const show = (who: Person, id: string) => call(who, 'GET', `${AT}/${id}`)
 
 /** A worker in this process; stopped by the end of the test. */
-function working(t: Test, o: { on?: ObjectStore; options?: ExporterOptions } = {}) {
+function working(t: Test, o: { on?: ObjectStore; over?: Database; options?: ExporterOptions } = {}) {
   const counted: string[] = []
   const feature = dataExportWorker(
     {
-      db,
+      db: o.over ?? db,
       store: o.on ?? store,
       log: process.env['DEBUG_LOG'] ? openLog({ program: 'worker', level: 'debug' }) : quietLog(),
       clock: systemClock,
@@ -118,14 +119,16 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
     me.id,
     event,
   ])
-  for (const [media, by, caption, position] of [
+  for (const [media, by, caption, position, writer] of [
     [mine, me.id, 'my caption', 0],
     [foreign, other.id, 'OTHER-CAPTION', 1],
+    [await original(other.id, 'OTHER-2.jpg', ''), other.id, 'my words', 2, me.id],
+    [await original(me.id, 'c.jpg', 'third', { takenAt: '2019-01-02T00:00:00Z' }), me.id, 'OTHER-CAPTION', 3, other.id],
   ] as const) {
     await sql(
-      `insert into album_media (album_id, media_id, org_id, position, caption, listed, added_by)
-        values ($1, $2, $3, $4, $5, true, $6)`,
-      [album, media, orgId, position, caption, by],
+      `insert into album_media (album_id, media_id, org_id, position, caption, listed, added_by, caption_by)
+        values ($1, $2, $3, $4, $5, true, $6, $7)`,
+      [album, media, orgId, position, caption, by, writer ?? null],
     )
   }
   const say = (id: Uuid, author: Uuid, body: string) =>
@@ -154,6 +157,16 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
     )
   await invite(me.id, event, { email: 'guest@example.org', userId: null, message: 'do come' })
   await invite(other.id, theirs, { email: null, userId: me.id, message: 'you are welcome' })
+  await invite(other.id, theirs, { email: 'me@example.org', userId: null, message: 'by mail' })
+  const answer = (address: string, by: Uuid, message: string, said: string) =>
+    sql(
+      `insert into invitations (id, org_id, event_id, slug, email, message, invited_by, token_expires_at, status,
+         responded_by, responded_at, response_message)
+       values ($1, $2, $3, $4, $5, $6, $7, now() + interval '1 day', 'accepted', $8, now(), $9)`,
+      [newUuid(), orgId, theirs, newSlug(), address, message, other.id, by, said],
+    )
+  await answer('of-a-friend@example.org', me.id, 'by link', 'gladly')
+  await answer('me@example.org', other.id, 'OTHER-LINK', 'OTHER-ANSWER')
   await invite(other.id, theirs, { email: 'OTHER-GUEST@example.org', userId: null, message: 'OTHER-MESSAGE' })
   await sql(
     `insert into highlights (id, org_id, created_by, title, transition, orientation, fill, ken_burns, show_title, captions,
@@ -190,16 +203,24 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
   matchWhole(t, document, {
     format: 'keepsake-data-export',
     user_id: me.wireId,
-    archives: [{ files: 2 }],
+    archives: [{ files: 3 }],
     profile: [{ email: 'me@example.org' }],
     organizations: [{ role: 'member' }],
     events: [{ description: 'My description' }],
     participations: [{ title: 'Their event', status: 'accepted' }],
     albums: [{ title: 'My album' }],
-    album_items: [{ caption: 'my caption' }],
+    album_items: [
+      { caption: 'my caption', added_by_you: true },
+      { caption: 'my words', added_by_you: false },
+      { caption: null, added_by_you: true },
+    ],
     comments: [{ text: `my words ${EVIL}`, earlier_texts: ['my first words'] }],
     reactions: [{ emoji: '🔥' }],
-    invitations_received: [{ message: 'you are welcome' }],
+    invitations_received: [
+      { message: 'you are welcome' },
+      { message: 'by mail', response_message: null },
+      { message: 'by link', response_message: 'gladly' },
+    ],
     invitations_sent: [{ email: 'guest@example.org', message: 'do come' }],
     highlights: [{ title: 'My film' }],
     notification_preferences: [{ template: 'Mention.v1', enabled: false }],
@@ -210,6 +231,7 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
       ['Été.jpg', `${folder}/Été.jpg`],
       ['../../evil.jpg', '2020/2020-01/_.._evil.jpg'],
       ['TRASHED.jpg', null],
+      ['c.jpg', `${folder}/c.jpg`],
     ],
   )
   for (const [path, content] of files) {
@@ -232,7 +254,7 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
     [{ action: 'DATA_EXPORT' }],
   )
   const before = await sql('select media_bytes::int as bytes from user_storage where user_id = $1', [me.id])
-  t.strictSame(before, [{ bytes: 'minebaretrashed'.length }], 'the quota is not charged')
+  t.strictSame(before, [{ bytes: 'minebaretrashedthird'.length }], 'the quota is not charged')
   t.equal((await show(other, asked.data.export_id)).status, 404)
   t.equal((await call(other, 'DELETE', `${AT}/${asked.data.export_id}`)).status, 404)
 })
@@ -385,6 +407,41 @@ t.test('a worker that was too late changes nothing', async (t) => {
   t.equal(keys.length, 1, 'and leaves nothing')
   t.match(keys[0], /\/1-2\//)
   t.equal((await fetched(ready)).length, 1)
+})
+
+t.test('a connection that breaks behind the commit takes no archive away', async (t) => {
+  for (const isBackAtOnce of [true, false]) {
+    const me = await member()
+    await original(me.id, 'a.jpg', 'mine')
+    const { data } = await request(me)
+    const id = uuidOf('export', data.export_id)
+    const isMade = async () =>
+      (await sql(`select from data_exports where id = $1 and state = 'completed'`, [id])).length > 0
+    const broken = { code: 'ECONNRESET', message: 'Connection terminated unexpectedly' }
+    let failures = 0
+    // The database does what it is asked for, and the answer is lost; at first or from then on for a while.
+    const over: Database = {
+      ...db,
+      async inTransaction(scope, work) {
+        const isAway = failures > 0 && failures < 3 && !isBackAtOnce
+        if (isAway) {
+          failures += 1
+          throw Object.assign(new Error(), broken)
+        }
+        const answer = await db.inTransaction(scope, work)
+        if (failures > 0 || !(await isMade())) return answer
+        failures += 1
+        throw Object.assign(new Error(), broken)
+      },
+    }
+    const worker = working(t, { over })
+    const answer = await until(me, data.export_id, 'completed')
+    await eventually('the loss', () => failures >= (isBackAtOnce ? 1 : 3))
+    await worker.stop()
+    const [bytes] = await fetched(answer)
+    t.ok((await unpack(t, bytes as Buffer)).files.has('index.html'))
+    t.equal((await sql('select from notifications where download_id = $1', [id])).length, 1, 'told once')
+  }
 })
 
 t.test('a worker that stops gives back its part at once', async (t) => {

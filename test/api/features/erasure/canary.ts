@@ -1,10 +1,13 @@
 import t from 'tap'
 import { PERSONAL_PARTS } from '../../../../api/features.ts'
 import type { Canary } from '../../../../api/personal/part.ts'
+import { startRelay } from '../../../../api/worker/relay.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
-import { newUuid } from '../../../../lib/contract/ids.ts'
-import { startTestApi, uuidOf } from '../../../support/api.ts'
+import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
+import { openMemoryBus } from '../../../../lib/runtime/event-bus/memory.ts'
+import { openNatsBus } from '../../../../lib/runtime/event-bus/nats.ts'
+import { aPerson, startTestApi, uuidOf } from '../../../support/api.ts'
 import { canaryScene } from '../../../support/canary-scene.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import {
@@ -16,7 +19,10 @@ import {
   findInStore,
   needlesOf,
 } from '../../../support/erasure.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { matchWhole } from '../../../support/match-whole.ts'
+import { quietLog } from '../../../support/quiet-log.ts'
+import { startNats } from '../../../support/services/nats.ts'
 
 /** A person fills every field, is erased, and is found nowhere. */
 const api = await startTestApi(t, { settings: { TRUST_PROXY_HOPS: '1' } })
@@ -25,6 +31,25 @@ const cluster = testCluster(t)
 const canaries = canariesOf(newUuid())
 const scene = await canaryScene(api, canaries, cluster)
 const NAMESPACE = 'media'
+
+/** The stream of events; undefined where no NATS server is installed. */
+const nats = await startNats()
+const log = quietLog()
+const bus = nats ? openNatsBus({ url: nats.url, log }) : openMemoryBus({ log })
+t.teardown(async () => {
+  await bus.close()
+  await nats?.stop()
+})
+/** Publishes what the scene has announced. */
+async function publishAll(): Promise<void> {
+  const relay = startRelay({ db: database.worker, bus, log, react: async () => {} }, { pollMs: 20 })
+  await eventually('the events', async () => {
+    const { rows } = await database.admin.query('select from outbox where published_at is null limit 1')
+    return rows.length === 0
+  })
+  await relay.stop()
+}
+const inStream = async () => (await nats?.stored()) ?? []
 
 const entries = PERSONAL_PARTS.flatMap(({ personal }) =>
   Object.entries(personal).flatMap(([table, { columns }]) =>
@@ -67,7 +92,10 @@ t.test('before, the person is found in every column whose entry says so, and in 
   t.ok((await findInStore(api.store, needlesOf(canaries, TEXTS))).length >= 4, 'originals, derivatives, films')
   t.ok((await findInFolder(folder, needlesOf(canaries, ['token']))).length > 0, 'chunks')
   t.ok(await inCluster(), 'specifications of resources')
+  await publishAll()
+  if (nats) t.ok((await inStream()).some(isOfPerson), 'messages')
 })
+const isOfPerson = ({ text }: { text: string }) => needlesOf(canaries).some((one) => text.toLowerCase().includes(one))
 
 /** With the sign-in. */
 const GONE_AT_ONCE = [
@@ -76,7 +104,7 @@ const GONE_AT_ONCE = [
 ]
 
 t.test('after, nothing is found, but the id where an entry says that it stays', async (t) => {
-  await eraseWhole(eraseDeps(api, cluster), uuidOf('anonymization', request.data.anonymization_id))
+  await eraseWhole(eraseDeps(api, cluster, { bus }), uuidOf('anonymization', request.data.anonymization_id))
   t.strictSame(await find(TEXTS), [])
   const stays = entries.flatMap(({ column, entry }) => ('person' in entry && entry.person !== 'gone' ? [column] : []))
   // A partition of the log is the log.
@@ -98,6 +126,18 @@ t.test('after, nothing is found, but the id where an entry says that it stays', 
   )
 })
 
+t.test('of the stream of events, too', { skip: !nats && 'nats-server is not installed' }, async (t) => {
+  t.strictSame((await inStream()).filter(isOfPerson), [])
+  t.strictSame(nats && (await findInFolder(nats.data, needlesOf(canaries, ['text']))), [], 'files of the server')
+  const left = (await inStream()).map(({ text }) => JSON.parse(text))
+  const said = left.filter(({ type, data }) => type === 'CommentPosted' && data.author_id === people.owner.wireId)
+  t.ok(
+    said.some(({ data }) => data.target_id === scene.replied),
+    'what another one has replied was not read yet, and stays',
+  )
+  t.ok(said.some(({ data }) => data.event_id === scene.event && data.target_type === 'meta'))
+})
+
 t.test('what others have stays whole', async (t) => {
   const { owner } = people
   const get = (path: string) => api.call(owner, 'GET', path)
@@ -113,6 +153,14 @@ t.test('what others have stays whole', async (t) => {
   matchWhole(t, data, { body: 'Hello again @anonymous.', mentions: [] })
   const deleted = await get(`${at}/${scene.replied}?include_deleted=true`)
   t.match(deleted.data, { body: '', author_name: null, reply_count: 1 })
+  // Someone whom the person had invited, and who is no member.
+  const guest = await aPerson(api)
+  const email = 'friend@example.org'
+  await database.admin.query('update users set email = $2 where id = $1', [guest.id, email])
+  const { rows } = await database.admin.query('select id, message from invitations where email = $1', [email])
+  t.match(rows, [{ message: null }])
+  const respond = `/api/invitations/${formatId('invitation', rows[0].id)}/respond`
+  t.equal((await api.call(guest, 'POST', respond, { json: { response: 'accept' } })).status, 200)
   for (const id of [scene.othersHighlight, scene.ownHighlight]) {
     const { data } = await get(`/api/media/${org}/highlights/${id}`)
     t.match(data, { status: 'failed', error: { code: 'SOURCE_ERASED' } })
@@ -133,11 +181,17 @@ t.test('the certificate says what was erased, and nothing of the person', async 
 })
 
 t.test('the next token does not bring the person back', async (t) => {
-  const { status } = await scene.call('GET', '/api/users/me')
-  t.equal(status, 401)
-  const { rows } = await database.admin.query('select email, display_name, subject from users where id = $1', [
+  // The account at the provider was not touched. Of a token that is newer than the last change, what it says is recorded.
+  const claims = { email: canaries.email, email_verified: true, name: canaries.text, phone_number: canaries.phone }
+  const newer = { ...claims, phone_number_verified: true, iat: Math.floor(Date.now() / 1000) + 5, sid: newUuid() }
+  for (const token of [await api.identity.token({ sub: canaries.id, claims: newer }), scene.person.token]) {
+    const { status } = await api.call({ ...scene.person, token }, 'GET', '/api/users/me')
+    t.equal(status, 401)
+  }
+  const { rows } = await database.admin.query('select issuer, email, display_name, subject from users where id = $1', [
     canaries.id,
   ])
-  matchWhole(t, rows, [{ email: null, display_name: null }])
+  t.match(rows, [{ issuer: 'erased', email: null, display_name: null }])
   t.not(rows[0].subject, canaries.subject)
+  t.strictSame(await find(TEXTS), [])
 })

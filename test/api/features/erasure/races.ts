@@ -1,12 +1,15 @@
 import t from 'tap'
+import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
+import type { EraseStep } from '../../../../api/personal/part.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { threadsIn } from '../../../support/comments.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
-import { inTurn } from '../../../support/in-turn.ts'
+import { inTurn, waitingIn } from '../../../support/in-turn.ts'
 import { matchWhole } from '../../../support/match-whole.ts'
 
 /** Erasures while something is stored about the person: what was admitted before is waited for, or comes to nothing. */
@@ -16,9 +19,9 @@ const orgId = uuidOf('organization', org)
 const cluster = testCluster(t)
 const sql = async (text: string, values: unknown[] = []) => (await database.admin.query(text, values)).rows
 
-async function aMember(): Promise<Person> {
+async function aMember(role = 'member'): Promise<Person> {
   const person = await aPerson(api)
-  await sql(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [orgId, person.id])
+  await sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [orgId, person.id, role])
   return person
 }
 const ask = async (person: Person): Promise<string> => {
@@ -87,6 +90,17 @@ t.test('what was inserted behind the closing fails, whatever checked before', as
     insert(`insert into albums (id, org_id, owner_id, title) values ($1, $2, $3, 'a')`, [newUuid(), orgId, person.id]),
     refused,
   )
+  await t.rejects(
+    insert(`insert into data_exports (id, user_id, state) values ($1, $2, 'planning')`, [newUuid(), person.id]),
+    refused,
+  )
+  await t.rejects(
+    insert(`insert into audit_exports (id, user_id, format, filters, until) values ($1, $2, 'csv', '{}', now())`, [
+      newUuid(),
+      person.id,
+    ]),
+    refused,
+  )
   // In the background it is skipped.
   await insert(
     `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at)
@@ -134,6 +148,25 @@ t.test('a closing waits for what holds the person, and what comes behind it is r
   t.strictSame(await sql('select from reactions where user_id = $1', [person.id]), [])
 })
 
+t.test('who answers an invitation holds the membership before the account, as a closing does', async (t) => {
+  const event = await threadsIn(api, { org, orgId, owner: people.owner }).event()
+  const person = await aMember()
+  const { data } = await call(people.owner, 'POST', `/api/orgs/${org}/events/${event.wireId}/invitations`, {
+    json: { uuid: person.id },
+  })
+  const holder = await database.admin.connect()
+  t.teardown(() => holder.release())
+  await holder.query('begin')
+  await holder.query('select from memberships where user_id = $1 for update', [person.id])
+  const answer = call(person, 'POST', `/api/invitations/${data.invitation_id}/respond`, {
+    json: { response: 'accept' },
+  })
+  await eventually('it to wait', async () => (await waitingIn(database)) === 1)
+  await t.resolves(holder.query('select from users where id = $1 for update nowait', [person.id]))
+  await holder.query('rollback')
+  t.equal((await answer).status, 200)
+})
+
 t.test('a highlight that is being rendered with media items of the person is stopped', async (t) => {
   const world = highlightWorld(api)
   const renders = renderWorld(api, world, cluster)
@@ -143,4 +176,105 @@ t.test('a highlight that is being rendered with media items of the person is sto
   await finish(await ask(person))
   t.equal(await renders.render(id), undefined)
   t.match(await renders.row(id), { status: 'failed', error: { code: 'SOURCE_ERASED' } })
+})
+
+/** The steps, with another one in the place of this. */
+const instead = (name: string, run: EraseStep['run']) =>
+  ERASE_STEPS.map((step) => (step.name === name ? { ...step, run } : step))
+const isDone = async (id: string, name: string) =>
+  (await sql(`select from erasure_steps where erasure_id = $1 and step = $2 and state = 'done'`, [id, name])).length ===
+  1
+
+t.test('what a step has failed to withdraw keeps those that build on it from ending with nothing', async (t) => {
+  const world = highlightWorld(api)
+  const renders = renderWorld(api, world, cluster)
+  const person = await aMember()
+  const media = await world.aMedia({ by: person })
+  const before = await renders.rendering({ media: [media] })
+  const erasure = await ask(person)
+  const failing = instead('media.withdrawal', () =>
+    Promise.reject(new Error('canceling statement due to lock timeout')),
+  )
+  await t.rejects(carryOut(eraseDeps(api, cluster), failing, erasure))
+  for (const name of ['highlights.withdrawal', 'highlights.files', 'media.files', 'media.resources']) {
+    t.notOk(await isDone(erasure, name), name)
+  }
+  t.ok(await isDone(erasure, 'media.uploads'), 'others went on')
+  // Of a media item that others still see.
+  const meanwhile = await renders.rendering({ media: [media, await world.aMedia()] })
+  await finish(erasure)
+  for (const id of [before, meanwhile]) {
+    t.match(await renders.row(id), { status: 'failed', error: { code: 'SOURCE_ERASED' } })
+    t.equal(await renders.render(id), undefined)
+  }
+})
+
+t.test('who joins an organization while its only member closes the account becomes its owner', async (t) => {
+  const [alone, joining] = [await aPerson(api), await aPerson(api)]
+  const [{ id: org_ }] = await sql(
+    `insert into organizations (id, name) values (gen_random_uuid(), 'New') returning id`,
+  )
+  const join = 'insert into memberships (org_id, user_id, role) values ($1, $2, $3)'
+  await sql(join, [org_, alone.id, 'owner'])
+  const holder = await database.admin.connect()
+  t.teardown(() => holder.release())
+  await holder.query('begin')
+  await holder.query(join, [org_, joining.id, 'member'])
+  const id = await ask(alone)
+  await holder.query('commit')
+  await finish(id)
+  t.strictSame(await sql('select user_id, role from memberships where org_id = $1', [org_]), [
+    { user_id: joining.id, role: 'owner' },
+  ])
+})
+
+t.test('an album of their own items is deleted also while the files of these cannot be', async (t) => {
+  const world = highlightWorld(api)
+  const person = await aMember()
+  const albumWith = async (by: Person) => {
+    const album = await world.anAlbum({ owner: person, visibility: 'private' })
+    t.equal((await world.add(album, await world.aMedia({ by }), person)).status, 201)
+    return uuidOf('album', album)
+  }
+  const [own, shared] = [await albumWith(person), await albumWith(people.owner)]
+  const erasure = await ask(person)
+  // As while the store is away.
+  const waiting = instead('media.files', async () => ({ counts: {}, isWaiting: true }))
+  await carryOut(eraseDeps(api, cluster), waiting, erasure)
+  t.ok(await isDone(erasure, 'albums.ownership'))
+  const left = await sql('select id, owner_id from albums where id = any($1)', [[own, shared]])
+  t.strictSame(left, [{ id: shared, owner_id: people.owner.id }])
+  await finish(erasure)
+})
+
+t.test('a film that is made behind the withdrawal of films has no caption of the person', async (t) => {
+  const world = highlightWorld(api)
+  const person = await aMember('admin')
+  const { album, media } = await world.filled(2, { owner: people.owner, status: 'PUBLIC' })
+  const captioned = await call(person, 'PATCH', `/api/orgs/${org}/albums/${album}/media/${media[0]}`, {
+    json: { caption: 'Canary' },
+  })
+  t.equal(captioned.status, 200)
+  await call(people.owner, 'PATCH', `/api/orgs/${org}/albums/${album}/media/${media[1]}`, { json: { caption: 'Ours' } })
+  const erasure = await ask(person)
+  // As while the files of a large account are being deleted.
+  const holding = instead('albums.captions', async () => ({ counts: {}, isWaiting: true }))
+  await carryOut(eraseDeps(api, cluster), holding, erasure)
+  t.ok(await isDone(erasure, 'highlights.withdrawal'))
+  const { status, data } = await world.createInAlbum(album, { media_ids: media, captions: 'caption' })
+  t.equal(status, 201)
+  t.strictSame(
+    (await world.itemsOf(data.highlight_id)).map(({ caption }) => caption),
+    ['', 'Ours'],
+  )
+  // By a request that read it before the account was closed.
+  const columns = 'highlight_id, org_id, source_id, uploader_id, type, seconds'
+  const late = sql(
+    `insert into highlight_items (${columns}, media_id, position, caption, caption_by)
+      select ${columns}, gen_random_uuid(), 9, 'Canary', $2 from highlight_items where highlight_id = $1 and position = 0`,
+    [uuidOf('highlight', data.highlight_id), person.id],
+  )
+  await t.rejects(late, { code: '40001' })
+  await finish(erasure)
+  t.strictSame(await sql(`select from album_media where caption = 'Canary'`), [])
 })

@@ -3,6 +3,7 @@ import type { Outcome } from '../../../../api/features/notifications/channel.ts'
 import { isAddress, parseSender } from '../../../../api/features/notifications/email/address.ts'
 import { emailPart } from '../../../../api/features/notifications/email/channel.ts'
 import { outcomeOf } from '../../../../api/features/notifications/email/nodemailer.ts'
+import { isTo } from '../../../../api/features/notifications/erasure.ts'
 import {
   jittered,
   type Next,
@@ -237,4 +238,14 @@ t.test('settings: all mistakes are named, and nothing configured is no mail', as
   const on = emailPart({ settings: some }).channel
   t.equal(on?.name, 'email')
   await on?.close?.()
+})
+
+t.test('a mail is to an address that one of its headers has as a whole', (t) => {
+  const mail = (to: string, body = '') => `From: Keepsake <no-reply@x.org>\r\nTo: ${to}\r\nSubject: Hi\r\n\r\n${body}`
+  for (const to of ['an@x.org', 'An <AN@x.org>', '"An" <joan@x.org>,\r\n <an@x.org>'])
+    t.ok(isTo(mail(to), 'an@x.org'), to)
+  for (const to of ['joan@x.org', 'an@x.org.example', 'x-an@x.org', 'an@x.orgs'])
+    t.notOk(isTo(mail(to), 'an@x.org'), to)
+  t.notOk(isTo(mail('joan@x.org', 'an@x.org'), 'an@x.org'), 'what it says is not where it goes')
+  t.end()
 })

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 import { userIdOf } from '../../../../api/auth/verify-token.ts'
+import { ledgerName } from '../../../../api/personal/ledger-name.ts'
 import { formatId, newUuid, parseId } from '../../../../lib/contract/ids.ts'
 import { commandLine, type Outcome } from '../../../support/command-line.ts'
 import { testDatabase } from '../../../support/database.ts'
@@ -12,7 +13,8 @@ const CLI = join(import.meta.dirname, '../../../../api/cli.ts')
 const ISSUER = 'https://id.example'
 const sql = (text: string, values: unknown[] = []) => admin.query(text, values).then((r) => r.rows)
 
-const cli = (args: string[], env: Record<string, string> = { DATABASE_URL: url, AUTH_ISSUER: ISSUER }) =>
+const ERASURE_KEY = Buffer.alloc(32, 5).toString('base64url')
+const cli = (args: string[], env: Record<string, string> = { DATABASE_URL: url, AUTH_ISSUER: ISSUER, ERASURE_KEY }) =>
   commandLine(args, env)
 
 /** The same as a program, to see that there is one. */
@@ -53,6 +55,15 @@ t.test('adds somebody who has never signed in by their subject, once', async (t)
   ])
   const other = await cli(['member', 'add', org, 'subject-1'])
   t.match(other, { code: 3, err: /already a member, as owner/ })
+})
+
+t.test('adds nobody who was erased, of whom a restored database has no row', async (t) => {
+  const userId = userIdOf(ISSUER, 'subject-erased')
+  await sql('insert into erasure_ledger (name) values ($1)', [ledgerName(ERASURE_KEY, userId)])
+  t.match(await cli(['member', 'add', org, 'subject-erased']), { code: 3, err: /was erased/ })
+  t.strictSame(await sql('select from users where id = $1', [userId]), [])
+  const env = { DATABASE_URL: url, AUTH_ISSUER: ISSUER }
+  t.match(await cli(['member', 'add', org, 'subject-new'], env), { code: 1, err: /ERASURE_KEY/ }, 'nor without looking')
 })
 
 t.test('adds somebody by e-mail address or id once they are known', async (t) => {

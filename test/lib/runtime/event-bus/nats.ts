@@ -7,6 +7,8 @@ import t from 'tap'
 import { STREAM } from '../../../../lib/contract/events.ts'
 import type { EventBus } from '../../../../lib/runtime/event-bus/event-bus.ts'
 import { openNatsBus } from '../../../../lib/runtime/event-bus/nats.ts'
+import { eraseMessages } from '../../../../lib/runtime/event-bus/nats-erasure.ts'
+import { findInFolder } from '../../../support/erasure.ts'
 import {
   each,
   eventBusContract,
@@ -19,6 +21,7 @@ import {
 import { quietLog } from '../../../support/quiet-log.ts'
 import { natsOf } from '../../../support/services/nats.ts'
 import { swallowingProxy } from '../../../support/swallowing-proxy.ts'
+import { tcpProxy } from '../../../support/tcp-proxy.ts'
 
 const server = await natsOf(t)
 const publish = (bus: EventBus) => {
@@ -354,3 +357,53 @@ t.test('a request that a frozen process has left at the server cannot make newer
   await soon('both', () => seen.length >= 2)
   t.strictSame(seen, [first.event.id, second.event.id])
 })
+
+t.test('erases stored messages, also from the disk, and no others', async (t) => {
+  const bus = open()
+  t.teardown(() => bus.close())
+  const [theirs, others] = [1, 2].map((n) =>
+    Array.from({ length: 2 }, () => sample('MediaUploaded', n === 1 ? 'canary-e7' : 'other')),
+  ) as [Sample[], Sample[]]
+  for (const one of [theirs[0], others[0], theirs[1], others[1]] as Sample[]) await relay(bus, one)
+  const subjects = async () => (await server.stored()).map(({ subject }) => subject)
+  const stored = await subjects()
+  const [named] = theirs as [Sample, Sample]
+  t.ok(theirs.every(({ subject }) => stored.includes(subject)))
+  const isTheirs = ({ subject, text }: { subject: string; text: string }) =>
+    text.includes('canary-e7') && theirs.some((one) => one.subject === subject)
+  t.equal(await bus.erase(isTheirs), 2)
+  const gone = theirs.map(({ subject }) => subject)
+  t.strictSame(
+    await subjects(),
+    stored.filter((subject) => !gone.includes(subject)),
+  )
+  t.equal(await bus.erase(isTheirs), 0)
+  await bus.publish(named.subject, named.event)
+  t.notOk((await subjects()).includes(named.subject), 'its id is still known: the same event is dropped')
+  t.strictSame(await findInFolder(server.data, ['canary-e7']), [])
+})
+
+t.test(
+  'an erasure that the server keeps waiting fails, and counts as done only at the end of the stream',
+  async (t) => {
+    const proxy = await tcpProxy(new URL(server.url))
+    const nc = await connect({ servers: `nats://127.0.0.1:${proxy.port}` })
+    t.teardown(async () => {
+      await nc.close()
+      await proxy.close()
+    })
+    const wire = { js: nc.jetstream(), jsm: await nc.jetstreamManager(), lost: new AbortController().signal }
+    const { subject } = sample()
+    // More than one request asks for.
+    await Promise.all(Array.from({ length: 600 }, (_, n) => wire.js.publish(subject, `canary-f8 ${n}`)))
+    let seen = 0
+    const holding = () => {
+      seen += 1
+      if (seen === 500) proxy.hold(2500)
+      return false
+    }
+    await t.rejects(eraseMessages(wire, holding, { waitMs: 1000 }), /not read to its end/)
+    t.ok(seen < 600)
+    t.equal(await eraseMessages(wire, ({ text }) => text.startsWith('canary-f8'), { waitMs: 1000 }), 600)
+  },
+)
