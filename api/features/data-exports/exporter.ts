@@ -72,6 +72,9 @@ export interface Exporter {
   stop(): Promise<void>
 }
 
+/** Objects that are looked at together when one is missing. */
+const LOOKS_AT_ONCE = 16
+
 /** The part has changed: a file of it is gone, or has another length. It is made again, at once. */
 class PartChanged extends Error {}
 /** The part is not this worker's any more, or the export has ended. */
@@ -288,16 +291,18 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       async open() {
         if (n % batch === 0) await requireKept(claimed, entries.slice(n, n + batch))
         failpoint('export.entry')
-        return openOriginal(claimed, { mediaId, orgId, bytes }, signal)
+        return openOriginal(claimed, { entries, n }, signal)
       },
     }
   }
 
   async function openOriginal(
-    { part, of }: ClaimedPart,
-    { mediaId, orgId, bytes }: Pick<DataExportEntryRow, 'mediaId' | 'orgId' | 'bytes'>,
+    claimed: ClaimedPart,
+    { entries, n }: { entries: readonly DataExportEntryRow[]; n: number },
     signal: AbortSignal,
   ): Promise<Readable> {
+    const { part } = claimed
+    const { mediaId, orgId, bytes } = entries[n] as DataExportEntryRow
     const key = deps.files.keyOf(orgId, mediaId)
     try {
       const { info, body } = await deps.store.get(key, undefined, signal)
@@ -307,13 +312,26 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       throw new PartChanged('an original has another length')
     } catch (error) {
       if (!(error instanceof StoreError && error.code === 'NotFound')) throw error
-      // Deleted meanwhile, or lost: the export of everything else must not fail for it.
-      if ((await keptOf([mediaId])).length > 0) {
+      await dropMissing(claimed, entries.slice(n))
+      throw new PartChanged('an original is gone')
+    }
+  }
+
+  /**
+   * Deleted meanwhile, or lost: the export of everything else must not fail for it. Looks at all that is left: a part that
+   * began again for each one would never end where a folder of the store was lost.
+   */
+  async function dropMissing({ part, of }: ClaimedPart, entries: readonly DataExportEntryRow[]): Promise<void> {
+    for (let from = 0; from < entries.length; from += LOOKS_AT_ONCE) {
+      const some = entries.slice(from, from + LOOKS_AT_ONCE)
+      const there = await Promise.all(some.map((one) => deps.store.head(deps.files.keyOf(one.orgId, one.mediaId))))
+      const gone = some.filter((_, i) => there[i] === undefined).map(({ mediaId }) => mediaId)
+      if (gone.length === 0) continue
+      for (const mediaId of await keptOf(gone)) {
         deps.onMissing?.()
         log.error({ export: of.id, media: mediaId }, 'an original is missing in the object store')
       }
-      await db.inTransaction({}, (tx) => dropEntries(tx, part, [mediaId]))
-      throw new PartChanged('an original is gone')
+      await db.inTransaction({}, (tx) => dropEntries(tx, part, gone))
     }
   }
 

@@ -22,7 +22,6 @@ const { db, admin } = await testDatabase(t)
 const config = {
   ...tokenSettings(identity),
   AUTH_JWKS_URL: identity.jwksUrl,
-  ERASURE_KEY: 'a-key-of-the-tests',
   AUTH_WEBHOOK_SECRETS: [],
   AUTH_LOGOUT_CLIENT_IDS: [],
   ERASURE_KEY: 'a-key-of-the-tests-which-names-users-in-the-ledger',

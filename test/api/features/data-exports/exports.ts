@@ -341,6 +341,33 @@ t.test('what is deleted, lost or of another length while a part is made: the par
   t.strictSame((await api.keys(downloadsPrefix(me.id))).length, 1, 'what the attempts before have written is gone')
 })
 
+t.test('where many originals are lost, the part begins again once for all of them', async (t) => {
+  const me = await member()
+  const ids: Uuid[] = []
+  for (let n = 0; n < 40; n++) ids.push(await original(me.id, `${n}.jpg`, content(n)))
+  for (const id of ids.slice(1)) await store.delete(originalKey(orgId, id))
+  let misses = 0
+  const on: ObjectStore = {
+    ...store,
+    async get(key, range, signal) {
+      return store.get(key, range, signal).catch((error) => {
+        misses += 1
+        throw error
+      })
+    },
+  }
+  const { data } = await request(me)
+  const { counted } = working(t, { on })
+  const ready = await until(me, data.export_id, 'completed')
+  const [files] = await Promise.all((await fetched(ready)).map(async (bytes) => (await unpack(t, bytes)).files))
+  t.strictSame(
+    [...(files?.keys() ?? [])].filter((path) => path.startsWith('2026/')).map((path) => path.slice(-5)),
+    ['0.jpg'],
+  )
+  t.equal(misses, 1)
+  t.equal(counted.filter((name) => name === 'data_export_missing_total').length, 39)
+})
+
 t.test('deleted after the last byte was read, and before the part is recorded: not handed out', async (t) => {
   const me = await member()
   await original(me.id, 'kept.jpg', content(1))
