@@ -4,7 +4,6 @@ import { sql } from '../../../api/db/orm.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
-import { matchWhole } from '../../support/match-whole.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { readableLog } from '../../support/readable-log.ts'
 

@@ -7,8 +7,6 @@ import { downloadsPrefix } from '../../../../lib/contract/object-keys.ts'
 import { testStore } from '../../../support/conversion-world.ts'
 import { anOriginal, unpack } from '../../../support/data-exports.ts'
 import { testDatabase } from '../../../support/database.ts'
-import { eventually } from '../../../support/eventually.ts'
-import { matchWhole } from '../../../support/match-whole.ts'
 import { dyingWorkers } from '../../../support/worker-process.ts'
 
 // The worker as it runs in a pod, killed at each step of an export; Postgres and the object store live on.

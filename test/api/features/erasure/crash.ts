@@ -8,7 +8,6 @@ import { startTestApi, uuidOf } from '../../../support/api.ts'
 import { canaryScene } from '../../../support/canary-scene.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { canariesOf, findInDatabase, findInFolder, needlesOf } from '../../../support/erasure.ts'
-import { matchWhole } from '../../../support/match-whole.ts'
 import { quickStart } from '../../../support/quick-start.ts'
 
 /**
