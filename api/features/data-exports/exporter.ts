@@ -283,7 +283,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     { entries, n }: { entries: readonly DataExportEntryRow[]; n: number },
     signal: AbortSignal,
   ): ArchiveEntry {
-    const { mediaId, orgId, path, bytes, takenAt } = entries[n] as DataExportEntryRow
+    const { path, bytes, takenAt } = entries[n] as DataExportEntryRow
     return {
       path,
       bytes,
