@@ -1,3 +1,4 @@
+import { findKey } from '../../audit/key-queries.ts'
 import { type PersonalPart, step } from '../../personal/part.ts'
 import { endAllAuditExports, eraseAuditExportsOf } from './export-commands.ts'
 
@@ -41,16 +42,18 @@ export const auditLogPart: PersonalPart = {
           return {}
         }),
     }),
-    // Behind the keys: an export that is made before they are gone has the address of the person.
-    step({
+    {
       name: 'audit.exports-of-others',
       phase: 'identity',
       does: 'exports of the audit log that any administrator asked for are ended, with their files, which can name the person',
-      async run({ db, store }) {
+      async run({ db, store }, { userId }) {
+        // An export that is made before the keys are gone has the address of the person.
+        const key = await db.read({}, (tx) => findKey(tx, userId, new Date().getUTCFullYear()))
+        if (key !== 'shredded') return { counts: {}, isWaiting: true }
         const folders = await db.inTransaction({}, endAllAuditExports)
         for (const folder of folders) await store.deletePrefix(folder)
-        return { audit_exports: folders.length }
+        return { counts: { audit_exports: folders.length } }
       },
-    }),
+    },
   ],
 }
