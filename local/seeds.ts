@@ -91,5 +91,7 @@ const ensureUser = (db: Database, issuer: string, user: { id: Uuid; email: strin
 async function ensureMember(db: Database, orgId: Uuid, userId: Uuid, role: Role): Promise<Role> {
   const known = await db.read({}, (tx) => findMembership(tx, orgId, userId))
   if (known) return known.role
-  return (await addMember(db, { orgId, user: formatId('user', userId), role, issuer: undefined, isErased: async () => false })).role
+  return (
+    await addMember(db, { orgId, user: formatId('user', userId), role, issuer: undefined, isErased: async () => false })
+  ).role
 }
