@@ -79,7 +79,7 @@ const LOOKS_AT_ONCE = 16
 class PartChanged extends Error {}
 /** The part is not this worker's any more, or the export has ended. */
 class PartLost extends Error {}
-/** Nobody knows whether the part was recorded: its object may be the archive. */
+/** The part may have been recorded: then its object is the archive. */
 class Unsettled extends Error {}
 
 /**
