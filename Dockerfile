@@ -25,7 +25,7 @@ RUN cd node_modules && rm -rf bare-*/prebuilds xml2js/lib/xml2js.bc.js swagger-u
       swagger-ui-dist/swagger-ui.js libheif-js/libheif libheif-js/libheif-wasm/libheif-bundle.mjs \
       libheif-js/libheif-wasm/libheif.js libheif-js/libheif-wasm/libheif.wasm \
       nodemailer/dist/cjs rate-limiter-flexible/.claude \
- && find drizzle-orm zod -name '*.cjs' -delete
+ && find zod -name '*.cjs' -delete && find drizzle-orm -name '*.js' -delete
 
 FROM ${NODE} AS build
 WORKDIR /app
