@@ -104,7 +104,7 @@ async function applyWhenFree(client: pg.Client, migration: Migration, log: Log):
     try {
       return await apply(client, migration)
     } catch (error) {
-      if (codeOf(error) !== LOCK_NOT_AVAILABLE || tried === LOCK_TRIES) throw error
+      if (!BUSY.has(codeOf(error) ?? '') || tried === LOCK_TRIES) throw error
       log.warn({ migration: migration.name, tried }, 'a table is in use; the migration is tried again')
       await sleep(LOCK_PAUSE_MS)
     }
@@ -112,7 +112,8 @@ async function applyWhenFree(client: pg.Client, migration: Migration, log: Log):
 }
 
 const codeOf = (error: unknown) => ((error as Error).cause as { code?: string } | undefined)?.code
-const LOCK_NOT_AVAILABLE = '55P03'
+/** No lock within the time, or a deadlock with a program that runs. */
+const BUSY = new Set(['55P03', '40P01'])
 const LOCK_TRIES = 30
 const LOCK_PAUSE_MS = 1000
 

@@ -2,6 +2,9 @@
 -- before go on with the columns that they know: every new one is nullable or has a constant default, so nothing is
 -- rewritten, and the indexes are built over rows that are not in them yet.
 
+-- No one waits behind this for longer; the migration is tried again.
+set local lock_timeout = '2s';
+
 alter table sessions
   -- `ses_…`. Null in rows from before until their next token.
   add column id uuid,

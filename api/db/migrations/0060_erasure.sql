@@ -1,5 +1,8 @@
 -- Erasure of people: which accounts are closed, what is left to erase, and the mirror of the ledger.
 
+-- No one waits behind this for longer; the migration is tried again.
+set local lock_timeout = '2s';
+
 -- From then on no one signs in with the account, and nothing new is stored about it. `tokens_not_before` is infinity, so
 -- that every version of the API refuses its tokens.
 alter table users add column closed_at timestamptz;

@@ -1,5 +1,8 @@
 -- What one person can download for a few days: exports, made in the background.
 
+-- No one waits behind this for longer; the migration is tried again.
+set local lock_timeout = '2s';
+
 create table downloads (
   -- That of the export. Its files lie below downloads/{user_id}/{id}/.
   id uuid primary key,

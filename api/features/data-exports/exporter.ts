@@ -325,7 +325,8 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     for (let from = 0; from < entries.length; from += LOOKS_AT_ONCE) {
       const some = entries.slice(from, from + LOOKS_AT_ONCE)
       const there = await Promise.all(some.map((one) => deps.store.head(deps.files.keyOf(one.orgId, one.mediaId))))
-      const gone = some.filter((_, i) => there[i] === undefined).map(({ mediaId }) => mediaId)
+      // The first is dropped even if it is there by now: a store that says both would have the part begin for ever.
+      const gone = some.filter((_, i) => there[i] === undefined || from + i === 0).map(({ mediaId }) => mediaId)
       if (gone.length === 0) continue
       for (const mediaId of await keptOf(gone)) {
         deps.onMissing?.()

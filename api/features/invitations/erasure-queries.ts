@@ -25,7 +25,8 @@ export async function eraseReceived(tx: Tx, { erasureId, userId, email, phoneNum
 /**
  * Who was invited by a person that has left can take no one in any more. So pending invitations of the person become those
  * of the event's owner, or of who will be: the same as in `passEvent`.
- * Without the message, which no later step would find.
+ * Without the message, which no later step would find. An owner whose account is closed, too, inherits nothing: the database
+ * refuses it.
  */
 export const passInvitations = (db: Database, userId: Uuid): Promise<number> =>
   changeAll(
@@ -34,8 +35,8 @@ export const passInvitations = (db: Database, userId: Uuid): Promise<number> =>
       limit,
     ) => sql`update ${invitations} set invited_by = heirs.heir, message = null, version = version + 1, updated_at = now()
       from (select i.id, h.heir from ${invitations} i join ${events} e on e.id = i.event_id
-        cross join lateral (select case when e.owner_id <> ${userId} then e.owner_id
-          else ${successorIn(sql`i.org_id`, userId)} end as heir) h
+        left join users owner on owner.id = e.owner_id and owner.id <> ${userId} and owner.closed_at is null
+        cross join lateral (select coalesce(owner.id, ${successorIn(sql`i.org_id`, userId)}) as heir) h
         where i.invited_by = ${userId} and i.status = 'pending' and h.heir is not null
         order by i.id limit ${limit} for update of i) heirs
       where invitations.id = heirs.id`,

@@ -278,3 +278,30 @@ t.test('a film that is made behind the withdrawal of films has no caption of the
   await finish(erasure)
   t.strictSame(await sql(`select from album_media where caption = 'Canary'`), [])
 })
+
+t.test(
+  'two people who leave at once and have invited to each other’s events: neither erasure waits for the other',
+  async (t) => {
+    const [one, two] = [await aMember(), await aMember()]
+    const eventOf = async (owner: Person) => {
+      const id = newUuid()
+      await sql(
+        `insert into events (id, org_id, owner_id, title, start_at, status) values ($1, $2, $3, 'Picnic', now() + interval '9 days', 'draft')`,
+        [id, orgId, owner.id],
+      )
+      return id
+    }
+    const invite = (inviter: Person, event: string, slug: string) =>
+      sql(
+        `insert into invitations (id, org_id, event_id, slug, invited_by, email, message, token_expires_at)
+       values ($1, $2, $3, $4, $5, $6, 'Do come', now() + interval '9 days')`,
+        [newUuid(), orgId, event, slug, inviter.id, `${slug.toLowerCase()}@example.org`],
+      )
+    await invite(one, await eventOf(two), 'ABCDEFG2')
+    await invite(two, await eventOf(one), 'ABCDEFG3')
+    const asked = [await ask(one), await ask(two)]
+    for (const id of asked) await finish(id)
+    t.strictSame(await sql('select from invitations where invited_by = any($1)', [[one.id, two.id]]), [])
+    t.strictSame(await sql(`select from erasures where id = any($1) and status <> 'completed'`, [asked]), [])
+  },
+)
