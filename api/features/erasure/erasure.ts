@@ -8,7 +8,15 @@ export const NewErasureBody = z.object({
   user_id: bodyId('user')
     .optional()
     .meta({ description: 'The caller unless given. Another user: for platform administrators (`ROLE_ADMIN`)' }),
-  confirm: z.literal(true).meta({ description: 'That the erasure is wanted: it cannot be undone' }),
+  confirm: z.literal(true).meta({
+    description: 'That the erasure is wanted: it cannot be undone. Only `true` is accepted',
+    // As a constant, openapi-generator for Java makes a class of it that does not compile.
+    override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
+      delete jsonSchema['const']
+      delete jsonSchema['enum']
+      jsonSchema['type'] = 'boolean'
+    },
+  }),
   reason: text(1, 500).nullish().meta({
     description: 'Of an administrator, for administrators; removed with the completion. Ignored for one’s own account',
   }),
