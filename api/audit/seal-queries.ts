@@ -258,11 +258,12 @@ export async function countLinks(tx: Tx, links: number): Promise<void> {
 
 /**
  * Begins to count anew: entries up to now are below the floor, and a transaction that runs now can only write above it. Its
- * id is not below the horizon, which the id of this transaction could be above.
+ * id is not below the horizon, which the id of this transaction could be above. The sequence has the last serial: no index
+ * finds it, and every change waits meanwhile.
  */
 export async function rebaseCursor(tx: Tx): Promise<void> {
   await tx.execute(sql`update audit_cursor set upto = pg_snapshot_xmin(pg_current_snapshot()), serial = 0,
-    floor = coalesce((select max(serial) from audit_log), 0),
+    floor = (select case when is_called then last_value else 0 end from audit_log_serial_seq),
     system_identifier = (select system_identifier::text from pg_control_system())`)
 }
 

@@ -136,6 +136,7 @@ async function recordLogin(tx: Tx, context: Context, userId: Uuid, event: Provid
       since: names.authTime ?? at,
       authTime: names.authTime,
       logoutSid: names.sid,
+      isUsed: false,
       deviceName: event.data.device_name,
       ip: event.data.ip_address,
     })
@@ -180,9 +181,12 @@ async function endAtProvider(tx: Tx, context: Context, userId: Uuid, { ofUser, a
       context: { ...requestOf(context), ip: '', userAgent: null },
       details: { at_provider: true },
     })
-  if (signIn === null) {
+  const endAll = async () => {
     await endSignIns(tx, userId, at && new Date(at.getTime() + TOLERANCE_MS))
     await logout(null)
+  }
+  if (signIn === null) {
+    await endAll()
     return
   }
   const ended = await endNamedSessions(tx, userId, { signIn, sid: names.sid })
@@ -190,8 +194,7 @@ async function endAtProvider(tx: Tx, context: Context, userId: Uuid, { ofUser, a
   const early = await insertEndedSession(tx, { userId, signIn, sid: names.sid, authTime: names.authTime })
   if (early !== undefined && names.sid !== null && ofUser && !(await hasSid(tx, userId))) {
     // The access tokens of this provider name no `sid`: which of the user's sign-ins this is cannot be told.
-    await endSignIns(tx, userId)
-    await logout(null)
+    await endAll()
     return
   }
   for (const id of early === undefined ? ended : [early]) await logout(id)

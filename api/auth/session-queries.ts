@@ -21,6 +21,8 @@ export interface SeenSignIn extends SignInDetails {
   logoutSid: string | null
   /** The server saw the user sign in, just now. */
   isWitnessed?: boolean
+  /** False where the identity provider tells of it, and no token has come here. */
+  isUsed?: boolean
   /** Whether access tokens name nothing, so that only refresh tokens lead here; undefined where it is not known. */
   byRefresh?: boolean
   /** Seconds until its refresh token ends. */
@@ -48,7 +50,7 @@ export async function upsertSession(tx: Tx, o: SeenSignIn): Promise<Id<'session'
     deviceName: o.deviceName ?? null,
     ipAddress: ip,
     hasDetails: Boolean(o.deviceId ?? o.deviceName ?? ip),
-    lastUsedAt: sql`now()`,
+    lastUsedAt: o.isUsed === false ? null : sql`now()`,
     refreshUntil: o.refreshFor === undefined ? null : sql`now() + make_interval(secs => ${o.refreshFor})`,
   }
   const isAnother = sql`(coalesce(excluded.auth_time, -1) > coalesce(${sessions.authTime}, -1))`
@@ -79,7 +81,7 @@ export async function upsertSession(tx: Tx, o: SeenSignIn): Promise<Id<'session'
         ipAddress: lasting(sessions.ipAddress, sql`excluded.ip_address`),
         hasDetails: sql`not ${isOver} and (${sessions.hasDetails} or excluded.has_details)`,
         lastSeenAt: sql`now()`,
-        lastUsedAt: sql`now()`,
+        ...(o.isUsed !== false && { lastUsedAt: sql`now()` }),
         refreshUntil: lasting(sessions.refreshUntil, sql`excluded.refresh_until`),
       },
     })
@@ -113,7 +115,7 @@ export async function insertSessionByRefresh(
   return id
 }
 
-/** What a refresh says of the session: it lasts as long as its new refresh token. `last_seen_at` moves once a day. */
+/** What a refresh says of the session: it lasts as long as its new refresh token. `last_seen_at` moves once a day. One that has ended meanwhile keeps no address. */
 export async function renewSession(
   tx: Tx,
   o: { userId: Uuid; sessionId: Uuid; ip: string; refreshFor: number },
@@ -123,7 +125,8 @@ export async function renewSession(
     update sessions set refresh_until = now() + make_interval(secs => ${o.refreshFor}), last_used_at = now(),
         last_seen_at = case when last_seen_at < now() - interval '1 day' then now() else last_seen_at end,
         ip_address = coalesce(${ip}, ip_address), has_details = has_details or ${ip}::text is not null
-      where user_id = ${o.userId}::uuid and id = ${o.sessionId}::uuid`)
+      where user_id = ${o.userId}::uuid and id = ${o.sessionId}::uuid
+        and (ended_at is null or first_seen_at > ended_at)`)
 }
 
 const isLive = sql<boolean>`(${sessions.endedAt} is null or ${sessions.firstSeenAt} > ${sessions.endedAt})`
@@ -224,9 +227,13 @@ export const endNamedSessions = (
   { signIn, sid }: { signIn: string; sid: string | null },
 ): Promise<Id<'session'>[]> => endWhere(tx, userId, isCalled(signIn, sid))
 
-/** Whether the tokens of any session of the user have named a `sid`. */
+/**
+ * Whether access tokens of any session of the user have named a `sid`. One that only an ID token or the webhook has named
+ * leads to no access token. `signInOf` prefers the `sid`, so a token that has one calls its session by it.
+ */
 export async function hasSid(tx: Tx, userId: Uuid): Promise<boolean> {
-  const named = and(eq(sessions.userId, userId), isNotNull(sessions.logoutSid))
+  const isOfTokens = and(eq(sessions.logoutSid, sessions.sid), eq(sessions.byRefresh, false))
+  const named = and(eq(sessions.userId, userId), isOfTokens, isNotNull(sessions.lastUsedAt))
   return (await tx.select({ id: sessions.id }).from(sessions).where(named).limit(1)).length > 0
 }
 

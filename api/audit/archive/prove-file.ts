@@ -31,12 +31,14 @@ export async function* proveFile(store: Pick<ObjectStore, 'get' | 'head'>, row: 
   const { objectKey: key, bytes, members } = row
   const stored = await store.head(key)
   if (!stored) throw new FileFault('archive missing', key)
-  if (stored.size !== bytes || members[0]?.[2] !== 0) throw changed(row, 'length')
+  // An empty day has no members, and its object is not empty.
+  const starts = members.length === 0 ? [0] : members.map(([, , start]) => start)
+  if (stored.size !== bytes || starts[0] !== 0) throw changed(row, 'length')
   const digest = createHash('sha256')
   let entries = 0
   let before: StoredEntry | undefined
-  for (const [n, [, , start]] of members.entries()) {
-    const end = members[n + 1]?.[2] ?? bytes
+  for (const [n, start] of starts.entries()) {
+    const end = starts[n + 1] ?? bytes
     if (end <= start) throw changed(row, `member ${n}`)
     const packed = await read(store, key, { start, end: end - 1 })
     digest.update(packed)

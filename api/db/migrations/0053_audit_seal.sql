@@ -64,3 +64,5 @@ revoke all on function audit_encrypt(uuid[], timestamptz[], bytea[], integer[], 
 grant execute on function audit_encrypt(uuid[], timestamptz[], bytea[], integer[], bytea[]), audit_lock(),
   audit_oldest_writer_seconds() to keepsake_worker;
 grant select on audit_since to keepsake_worker;
+-- Where a restored log begins to count anew.
+grant select on sequence audit_log_serial_seq to keepsake_worker;

@@ -12,6 +12,7 @@ import { auditDayKey } from '../../../lib/contract/object-keys.ts'
 import { auditWorld } from '../../support/audit.ts'
 import { testStore } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
+import { matchWhole } from '../../support/match-whole.ts'
 
 /** What `audit verify` finds when someone who may write anything to the database changes days that are closed and anchored. */
 
@@ -215,6 +216,25 @@ t.test('verify names what was tampered with in a closed day', async (t) => {
     await rm(`${storeFolder}-saved`, { recursive: true })
     t.strictSame(await log.findings(), [], `${o.what}, undone`)
   }
+})
+
+t.test('a day without entries is archived and proved', async (t) => {
+  const database = await testDatabase(t)
+  const { store } = await testStore(t)
+  const log = auditWorld(database, store)
+  await log.beganDaysAgo(3)
+  await log.entries(1, { days: 3 })
+  await log.seal()
+  await log.anchor()
+  const [{ day }] = await log.sql(`select ((now() at time zone 'UTC')::date - 2)::text as day`)
+  await writeDay({ db: log.db, store }, { day, tier: 'warm' })
+  matchWhole(t, await log.sql('select entries::int, members from audit_archives'), [{ entries: 0, members: [] }])
+  t.strictSame(await log.findings(), [])
+  const key = auditDayKey(day)
+  const packed = await buffer((await store.get(key)).body)
+  packed[packed.length - 1] = 1
+  await store.put(key, packed, { contentType: 'application/gzip' })
+  t.match(await log.findings(), [{ what: 'archive changed', object: key }])
 })
 
 t.test('archived days are proved from their objects', async (t) => {

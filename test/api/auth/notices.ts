@@ -157,6 +157,41 @@ t.test('a logout by a sid that access tokens do not name ends all sessions of th
   }
 })
 
+t.test('a sid that only the webhook or an ID token has named is not one that access tokens name', async (t) => {
+  for (const what of ['the webhook', 'an ID token', 'an ID token beside the origin of the access token'] as const) {
+    const sub = newUuid()
+    const token = await identity.token({ sub, claims: { iat: now() - 5, origin_jti: 'family' } })
+    t.equal(await enter(token), 200)
+    if (what === 'the webhook') t.equal((await tell(event('login', { sub, sid: 'known' }))).status, 200)
+    else if (what === 'an ID token') {
+      await admin.query(
+        `insert into sessions (user_id, sid, logout_sid, by_refresh, first_seen_at, last_used_at)
+          values ($1, 'known', 'known', true, now(), now())`,
+        [sub],
+      )
+    } else await admin.query(`update sessions set logout_sid = 'known' where user_id = $1`, [sub])
+    t.equal((await logOut(await identity.logoutToken({ sub, sid: 'unknown' }))).status, 200)
+    t.equal(await enter(token), 401, what)
+  }
+  const sub = newUuid()
+  t.equal((await tell(event('login', { sub, sid: 'known' }))).status, 200)
+  const fields = { sub, claims: { sid: 'other', iat: now() - 5 } }
+  const token = await identity.token(fields)
+  t.equal(await enter(token), 200)
+  t.equal((await logOut(await identity.logoutToken({ sub, sid: 'unknown' }))).status, 200)
+  t.equal(await enter(token), 200, 'access tokens have named one')
+})
+
+t.test('a logout by a sid that tokens do not name spares what began since', async (t) => {
+  const sub = newUuid()
+  const of = (ago: number) => identity.token({ sub, claims: { auth_time: now() - ago } })
+  const [old, young] = [await of(7200), await of(600)]
+  for (const token of [old, young]) t.equal(await enter(token), 200)
+  const late = event('logout', { sub, sid: 'unknown' }, new Date(Date.now() - 3_600_000).toISOString())
+  t.equal((await tell(late)).status, 200)
+  t.strictSame([await enter(old), await enter(young)], [401, 200])
+})
+
 t.test('nothing brings back who was erased', async (t) => {
   // After a restore only the ledger knows of them.
   const [lost, closed] = [newUuid(), newUuid()]
