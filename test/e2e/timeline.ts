@@ -318,7 +318,7 @@ t.test('who deletes the account has to type it, is signed out, and is no name an
   await other.getByRole('link', { name: 'Feed', exact: true }).click()
   await other.locator('.news, .view-feed .empty').first().waitFor()
   const hers = other.locator('.news', { hasText: 'Mira Okafor' })
-  await eventually('no news of hers', async () => (await hers.count()) === 0, 60_000)
+  await eventually('the feed to show no item of the erased person', async () => (await hers.count()) === 0, 60_000)
   await other.close()
 })
 

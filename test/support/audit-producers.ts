@@ -57,7 +57,7 @@ export async function readProducers(): Promise<{ sites: Site[]; silent: string[]
   return { sites: all, silent }
 }
 
-/** Refusals are the platform's; anything else is said of whoever reaches it. */
+/** The platform writes refusals; every other entry is documented at the operation, command or worker that writes it. */
 function tidy({ action }: Pick<Site, 'action'>, producers: Producer[]): Producer[] {
   const isPlatform = action === 'ACCESS_DENIED'
   const shown = producers.filter(({ kind }) => (kind === 'platform') === isPlatform)

@@ -28,18 +28,20 @@ create table removed_downloads (
 );
 create index removed_downloads_due on removed_downloads (next_look_at);
 
-do $$
-declare t text;
+-- Row-level security of a table with a column user_id: keepsake_api sees the rows of app.user, keepsake_worker all.
+create function guard_person(target regclass) returns void language plpgsql as $$
 begin
-  foreach t in array array['downloads', 'removed_downloads'] loop
-    execute format('alter table %I enable row level security', t);
-    execute format('alter table %I force row level security', t);
-    execute format($p$create policy own on %I to keepsake_api
-      using (user_id = nullif(current_setting('app.user', true), '')::uuid)
-      with check (user_id = nullif(current_setting('app.user', true), '')::uuid)$p$, t);
-    execute format('create policy worker on %I to keepsake_worker using (true) with check (true)', t);
-  end loop;
+  execute format('alter table %s enable row level security', target);
+  execute format('alter table %s force row level security', target);
+  execute format($p$create policy own on %s to keepsake_api
+    using (user_id = nullif(current_setting('app.user', true), '')::uuid)
+    with check (user_id = nullif(current_setting('app.user', true), '')::uuid)$p$, target);
+  execute format('create policy worker on %s to keepsake_worker using (true) with check (true)', target);
 end $$;
+revoke execute on function guard_person(regclass) from public;
+
+select guard_person('downloads');
+select guard_person('removed_downloads');
 grant select, delete on downloads to keepsake_api;
 grant select, insert, update on removed_downloads to keepsake_api;
 grant select, insert, update, delete on downloads, removed_downloads to keepsake_worker;

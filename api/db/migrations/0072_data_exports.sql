@@ -42,7 +42,7 @@ create table data_export_parts (
   attempts integer not null default 0,
   -- Attempts that ended in a failure or a death, up to the one that gives up; the one under way counts.
   failures integer not null default 0,
-  -- Whoever makes it. Another worker takes it when the lease has ended.
+  -- The worker that makes it. Another worker takes it over when the lease has ended.
   holder uuid,
   lease_until timestamptz,
   next_attempt_at timestamptz not null default now(),
@@ -73,18 +73,8 @@ create table data_export_entries (
 create index data_export_entries_of_part on data_export_entries (export_id, part, path);
 create index data_export_entries_wanted on data_export_entries (export_id, wanted_key, nth);
 
-do $$
-declare t text;
-begin
-  foreach t in array array['data_exports', 'data_export_parts'] loop
-    execute format('alter table %I enable row level security', t);
-    execute format('alter table %I force row level security', t);
-    execute format($p$create policy own on %I to keepsake_api
-      using (user_id = nullif(current_setting('app.user', true), '')::uuid)
-      with check (user_id = nullif(current_setting('app.user', true), '')::uuid)$p$, t);
-    execute format('create policy worker on %I to keepsake_worker using (true) with check (true)', t);
-  end loop;
-end $$;
+select guard_person('data_exports');
+select guard_person('data_export_parts');
 alter table data_export_entries enable row level security;
 alter table data_export_entries force row level security;
 create policy worker on data_export_entries to keepsake_worker using (true) with check (true);

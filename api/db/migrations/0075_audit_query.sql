@@ -71,12 +71,7 @@ create table audit_exports (
 );
 create index audit_exports_of_user on audit_exports (user_id, created_at desc);
 create index audit_exports_processing on audit_exports (next_attempt_at) where state = 'processing';
-alter table audit_exports enable row level security;
-alter table audit_exports force row level security;
-create policy own on audit_exports to keepsake_api
-  using (user_id = nullif(current_setting('app.user', true), '')::uuid)
-  with check (user_id = nullif(current_setting('app.user', true), '')::uuid);
-create policy worker on audit_exports to keepsake_worker using (true) with check (true);
+select guard_person('audit_exports');
 grant select, insert on audit_exports to keepsake_api;
 grant select, insert, update, delete on audit_exports to keepsake_worker;
 

@@ -2,7 +2,7 @@ import type { OwnFile } from '../../requests/own-data.ts'
 
 /** A file name of this length works everywhere, also with a number behind it. */
 const MAX_SEGMENT_BYTES = 200
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a file system refuses control characters in a name, so this finds and replaces them
 const FORBIDDEN = /[\u0000-\u001f\u007f-\u009f/\\:*?"<>|]/g
 /** Invisible, or reordering what stands around them: `gpj.exe` reads `exe.jpg`. */
 const HIDDEN = /[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u00ad]/g
