@@ -1,8 +1,8 @@
 import { StoreError } from './object-store.ts'
 
 /**
- * The tier of an object is a part of its key: what has the segment `cold` lies in the cold class or bucket. So whoever
- * reads the key in a row finds the object, and a prefix has both tiers below it.
+ * The tier of an object is a part of its key: keys with the segment `cold` lie in the cold class or bucket. So every reader
+ * of a row's key finds the object, and a prefix has both tiers below it.
  */
 export const isColdKey = (key: string): boolean => key.includes('/cold/')
 

@@ -37,7 +37,7 @@ export async function moveToCold(
   failpoint('store.copied')
   await mustBeUnchanged(store, source)
   const made = await provedCopy(store, to, wanted, signal).catch(async (error: unknown) => {
-    await unlessDiffers(error)
+    unlessDiffers(error)
     // Of no use to anyone, and what a retry would compare first.
     await store.delete(to)
     throw error
