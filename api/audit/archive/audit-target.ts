@@ -81,8 +81,12 @@ const STEPS: Record<DueDay['step'], Step> = {
     const { day } = item
     const row = await db.read({}, (tx) => findArchive(tx, day))
     if (row?.tier !== 'warm') return 'lost'
-    await pace(row.bytes)
-    const { key } = await moveToCold(store, row.objectKey, { sha256: row.sha256, size: row.bytes, signal })
+    const { key } = await moveToCold(store, row.objectKey, {
+      sha256: row.sha256,
+      size: row.bytes,
+      signal,
+      onPart: pace,
+    })
     failpoint('audit-tier.copied')
     const isMarked = await db.inTransaction({}, async (tx) => {
       if (!(await holdsDay(tx, item, token))) return false
@@ -126,8 +130,7 @@ const STEPS: Record<DueDay['step'], Step> = {
 async function tidy(deps: HandleDeps, item: DueDay, o: { token: Uuid; done: Done }): Promise<Outcome> {
   const row = await deps.db.read({}, (tx) => findArchive(tx, item.day))
   if (row && row.leftKey !== null) {
-    await deps.store.delete(row.leftKey)
-    if (await deps.store.head(row.leftKey)) throw new Error(`the object store still has ${row.leftKey}`)
+    await deps.store.deleteForGood(row.leftKey)
     failpoint('audit-tier.tidied')
   }
   return finish(deps, item, { ...o, isTidy: true })

@@ -4,7 +4,7 @@ import { type SQL, sql } from '../../db/orm.ts'
 import { auditDayLeases } from '../../db/schema/audit-archive.ts'
 import { APP_NOW } from '../../retention/clock.ts'
 import { type LeasedTable, lease } from '../../retention/leases-queries.ts'
-import { cutoffOf } from '../../retention/policy-queries.ts'
+import { cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due } from '../../retention/target.ts'
 import type { Day } from './segments-plan.ts'
 

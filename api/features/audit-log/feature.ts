@@ -1,3 +1,4 @@
+import { auditDays } from '../../audit/archive/audit-target.ts'
 import type { Feature } from '../../feature.ts'
 import { auditLogPart } from './erasure.ts'
 import { auditLogActions } from './policy.ts'
@@ -10,5 +11,6 @@ export const auditLog: Feature = {
   tags: { Audit: 'The audit log, for platform administrators.' },
   routes: auditLogRoutes,
   actions: Object.values(auditLogActions),
+  retention: [auditDays],
   worker: auditLogWorker,
 }

@@ -16,7 +16,7 @@ const RULES: RetentionRun['rules'] = [
   { after: 'P2Y', action: 'moveToTier', tier: 'cold' },
   { after: 'P7Y', action: 'purge' },
 ]
-const PAST = '91 days'
+const PAST = '89 days'
 
 /** Three days of entries, closed and anchored, in a log that began then. */
 async function agedLog(t: Test) {
@@ -28,7 +28,9 @@ async function agedLog(t: Test) {
   await log.seal()
   await log.anchorAgain()
   const { admin } = database
-  const [{ days }] = await log.sql(`select array_agg((now() at time zone 'UTC')::date::text) as days from (select 1) one`)
+  const [{ days }] = await log.sql(
+    `select array_agg((now() at time zone 'UTC')::date::text) as days from (select 1) one`,
+  )
   const dayOf = (ago: number) => new Date(Date.parse(days[0]) - ago * 86_400_000).toISOString().slice(0, 10)
   const tables = async () => {
     const rows = await log.sql(`select relname from pg_class where relname ~ '^audit_log_\\d+$' and relkind = 'r'
@@ -79,7 +81,9 @@ t.test('a day leaves the database, goes cold and ends, and the log is proved all
   t.match(before, { entries: 12, findings: [] })
   const { worker } = log
   t.match(await worker.read({}, async (tx) => auditDays.countDue(tx, await log.due())), { due: 2, held: 0 })
-  const listed = await worker.read({}, async (tx) => auditDays.list(tx, await log.due(), { after: undefined, limit: 9 }))
+  const listed = await worker.read({}, async (tx) =>
+    auditDays.list(tx, await log.due(), { after: undefined, limit: 9 }),
+  )
   matchWhole(t, listed.lines, [
     { id: log.dayOf(3), action: 'moveToTier' },
     { id: log.dayOf(2), action: 'moveToTier' },
@@ -90,7 +94,7 @@ t.test('a day leaves the database, goes cold and ends, and the log is proved all
   t.match(await log.verify(), { entries: 12, archived: 8, findings: [] })
 
   await shiftClock(log.admin, '2 years 2 days')
-  t.strictSame(await log.run(), ['archive done', 'chill done', 'chill done', 'chill done'].sort())
+  t.strictSame((await log.run()).sort(), ['archive done', ...Array(3).fill('chill done')])
   const cold = await log.sql('select tier, object_key, left_key from audit_archives order by day')
   matchWhole(t, cold, Array(3).fill({ tier: 'cold', object_key: /\/cold\//, left_key: null }))
   t.match(await log.verify(), { entries: 12, archived: 12, findings: [] })
@@ -112,9 +116,9 @@ t.test('a day leaves the database, goes cold and ends, and the log is proved all
 
 t.test('a day that someone marks as purged before its time is found', async (t) => {
   const log = await agedLog(t)
-  await writeDay(log, { day: log.dayOf(3), tier: 'warm' })
+  await writeDay({ db: log.worker, store: log.store }, { day: log.dayOf(3), tier: 'warm' })
   await log.sql(`update audit_archives set tier = 'purged'`)
-  t.match(await log.findings(), [{ what: 'purged early', day: log.dayOf(3) }])
+  t.match((await log.verify()).findings, [{ what: 'purged early', day: log.dayOf(3) }])
 })
 
 t.test('a day with late entries outlives the chain that they are in', async (t) => {
@@ -127,7 +131,10 @@ t.test('a day with late entries outlives the chain that they are in', async (t) 
   t.equal(steps.filter((step) => step === 'purge done').length, 2)
   matchWhole(t, await log.tiers(), [{ tier: 'cold' }, { tier: 'purged' }, { tier: 'purged' }])
   await shiftClock(log.admin, '7 years 45 days')
-  t.strictSame((await log.run()).filter((step) => step.startsWith('purge')), ['purge done'])
+  t.strictSame(
+    (await log.run()).filter((step) => step.startsWith('purge')),
+    ['purge done'],
+  )
 })
 
 t.test('no policy purges what is younger than a year, or moves what is younger than 90 days', async (t) => {
@@ -152,7 +159,7 @@ t.test('killed at any step, the next run ends it, and each day once', async (t) 
     const child = await startRetention(t, { databaseUrl, storeFolder, run, failpoint })
     t.equal(await child.ended, 'SIGKILL', `${failpoint} ${child.output()}`)
     await log.sql(`update audit_day_leases set lease_at = now()`)
-    t.match(await log.findings(), [], failpoint)
+    t.strictSame((await log.verify()).findings, [], failpoint)
   }
   await days(PAST)
   for (const step of ['audit.day-written', 'audit-tier.switched', 'audit-tier.detached', 'audit-tier.dropped']) {
@@ -170,7 +177,9 @@ t.test('killed at any step, the next run ends it, and each day once', async (t) 
   await log.seal()
   matchWhole(t, await log.tiers(), Array(3).fill({ tier: 'purged', left_key: null }))
   t.match(await log.verify(), { purged: 3, findings: [] })
-  const [{ n }] = await log.sql(`select count(*)::int as n from audit_log where details->>'operation' = 'purge audit day'`)
+  const [{ n }] = await log.sql(
+    `select count(*)::int as n from audit_log where details->>'operation' = 'purge audit day'`,
+  )
   t.equal(n, 3)
   const keys: string[] = []
   for await (const { key } of log.store.list('audit/days/')) keys.push(key)
