@@ -31,7 +31,6 @@ import { limitsPart } from './limits/erasure.ts'
 import { outboxPart } from './outbox/erasure.ts'
 import type { Catalog } from './permissions/catalog.ts'
 import type { EraseStep, PersonalPart } from './personal/part.ts'
-import type { RetentionTarget } from './retention/target.ts'
 import { WorkerConfig } from './worker/config.ts'
 import { consumersPart } from './worker/consumers/erasure.ts'
 import type { WorkerPart } from './worker/feature-worker.ts'
@@ -74,9 +73,6 @@ export const CATALOG: Catalog = {
   actions: [...Object.values(sessionActions), ...FEATURES.flatMap(({ actions }) => actions)],
   rows: Object.assign({}, ...FEATURES.map(({ rows }) => rows)),
 }
-
-/** What policies of retention are about. */
-export const RETENTION: readonly RetentionTarget[] = FEATURES.flatMap((feature) => feature.retention ?? [])
 
 const WORKERS = FEATURES.flatMap(({ worker }) => worker ?? [])
 

@@ -48,19 +48,21 @@ interface Teardown {
 /** The program as it runs in a pod. Killed at the end of the test. */
 export async function startRetention(
   t: Teardown,
-  o: { databaseUrl: string; storeFolder: string; run: RetentionRun; failpoint?: string },
+  o: { databaseUrl: string; run: RetentionRun; failpoint?: string } & (
+    | { storeFolder: string }
+    | { storeSettings: Record<string, string> }
+  ),
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-retention-'))
   const log = join(folder, 'termination-log')
   const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
-  const [command = '', ...args] = [...mortal, process.execPath, MAIN]
+  const [command = '', ...args] = [...mortal, process.execPath, '--max-semi-space-size=2', MAIN]
   const child = spawn(command, args, {
     env: {
       PATH: process.env['PATH'],
       ...quickStart(),
       DATABASE_URL: o.databaseUrl,
-      STORE_KIND: 'folder',
-      STORE_FOLDER: o.storeFolder,
+      ...('storeFolder' in o ? { STORE_KIND: 'folder', STORE_FOLDER: o.storeFolder } : o.storeSettings),
       RETENTION_RUN: JSON.stringify(o.run),
       TERMINATION_LOG: log,
       ...(o.failpoint && { KEEPSAKE_FAILPOINT: o.failpoint }),

@@ -4,14 +4,12 @@ import { workerPart } from '../../worker/feature-worker.ts'
 import type { AboveMedia } from './above.ts'
 import { mediaCommands } from './administration.ts'
 import { findMediaOrTrash } from './deletion/queries.ts'
-import { mediaTrash } from './deletion/trash-target.ts'
 import { ownMediaData } from './own-data.ts'
 import { mediaPart } from './personal.ts'
 import { mediaActions, uploadActions } from './policy.ts'
 import { findMedia } from './queries.ts'
 import { mediaRoutes } from './routes.ts'
 import { findUpload } from './uploads/queries.ts'
-import { expiredUploads } from './uploads/retention-target.ts'
 import { MediaSettings, mediaWorker } from './worker.ts'
 
 const OF_TRASH: readonly Action[] = [mediaActions.delete, mediaActions.restore]
@@ -37,6 +35,5 @@ export const media = (above: AboveMedia): Feature => ({
     },
     upload: { id: 'upload', find: (tx, { orgId, id }) => findUpload(tx, orgId, id) },
   },
-  retention: [mediaTrash, expiredUploads],
   worker: workerPart(MediaSettings, mediaWorker),
 })

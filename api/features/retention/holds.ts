@@ -2,7 +2,7 @@ import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { insertAudit } from '../../audit/queries.ts'
 import type { Database, Tx } from '../../db/db.ts'
-import type { HoldKind, LegalHoldRow } from '../../db/schema/retention.ts'
+import type { LegalHoldRow } from '../../db/schema/retention.ts'
 import { lockHoldsAlone } from '../../retention/holds-queries.ts'
 import { findHold, findHoldOn, insertHold, releaseHoldRow, subjectExists } from './hold-queries.ts'
 
@@ -41,16 +41,14 @@ export const releaseHold = (db: Database, id: Uuid): Promise<LegalHoldRow & { re
     return { ...row, released: false }
   })
 
-const RESOURCE_TYPES: Record<HoldKind, string> = { person: 'user', event: 'event', organization: 'organization' }
-
-const audit = (tx: Tx, row: LegalHoldRow, operation: string) =>
+const audit = (tx: Tx, row: LegalHoldRow, operation: 'add hold' | 'release hold') =>
   insertAudit(tx, {
     orgId: row.kind === 'organization' ? row.subject : null,
     actorId: null,
     action: 'ADMIN_ACTION',
-    resourceType: RESOURCE_TYPES[row.kind],
-    resourceId: row.subject,
+    resourceType: 'hold',
+    resourceId: row.id,
     result: 'success',
     context: null,
-    details: { operation, hold_id: formatId('hold', row.id) },
+    details: { operation, subject: formatId(ID_KIND_OF[row.kind], row.subject) },
   })

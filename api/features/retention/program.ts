@@ -7,8 +7,8 @@ import { openLog } from '../../../lib/runtime/log.ts'
 import { openObjectStore, StoreConfig } from '../../../lib/runtime/object-store/open.ts'
 import { KUBERNETES_LOG, writeTerminationLog } from '../../../lib/runtime/termination-log.ts'
 import { openDatabase } from '../../db/db.ts'
-import { RETENTION } from '../../features.ts'
 import { carryOut } from './run.ts'
+import { TARGETS } from './targets.ts'
 
 const Config = StoreConfig.safeExtend({
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),
@@ -28,7 +28,7 @@ onSignal((signal) => {
   stop.abort(new Error(signal))
 })
 const run = config.RETENTION_RUN
-const target = RETENTION.find(({ name }) => name === run.target)
+const target = TARGETS.find(({ name }) => name === run.target)
 if (!target) throw new Error(`this version knows no target ${run.target}`)
 const db = openDatabase({
   url: config.DATABASE_URL,

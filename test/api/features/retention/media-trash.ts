@@ -278,8 +278,8 @@ for (const kind of ['person', 'organization', 'event'] as const) {
       await isPurgedOnce(t, id)
       const entries = await admin.query(
         `select details ->> 'operation' as operation from audit_log where action = 'ADMIN_ACTION'
-      and details ->> 'hold_id' = $1 order by occurred_at`,
-        [formatId('hold', hold.id)],
+      and resource_type = 'hold' and resource_id = $1 order by occurred_at`,
+        [hold.id],
       )
       t.strictSame(entries.rows, [{ operation: 'add hold' }, { operation: 'release hold' }])
       await admin.query('delete from albums; delete from events')
@@ -311,8 +311,8 @@ t.test('a hold waits for a purge in its last transaction, and its entry comes af
     ])
     const { rows: entries } = await admin.query(
       `select details ->> 'operation' as operation from audit_log
-        where resource_id = $1 and details ->> 'operation' = 'purge' or details ->> 'hold_id' = $2 order by serial`,
-      [id, formatId('hold', hold.id)],
+        where resource_id = $1 and details ->> 'operation' = 'purge' or resource_id = $2 order by serial`,
+      [id, hold.id],
     )
     const isGone = (await rows([id])) === 0
     t.strictSame(

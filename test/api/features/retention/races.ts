@@ -59,8 +59,9 @@ const operations = async (id: Uuid): Promise<string[]> =>
   (
     await admin.query(
       `select details ->> 'operation' as operation from audit_log
-        where resource_id = any($1) and details ->> 'operation' in ('purge', 'restore', 'add hold') order by serial`,
-      [[id, user]],
+        where resource_id = $1 and details ->> 'operation' in ('purge', 'restore')
+          or details ->> 'operation' = 'add hold' order by serial`,
+      [id],
     )
   ).rows.map(({ operation }) => operation)
 
