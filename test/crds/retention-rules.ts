@@ -135,9 +135,9 @@ const RULES: [target: RetentionTarget, rules: Short[], fault: RegExp | undefined
     ],
     /once/,
   ],
-  ['EventArchive', [['P2Y', 'warm']], /EventArchive has no tier warm/],
+  ['EventArchive', [['P2Y', 'warm']], /EventArchive does not move to the tier warm/],
   ...(['MediaTrash', 'Uploads', 'PieceCache', 'Notifications'] as const).map(
-    (target): [RetentionTarget, Short[], RegExp] => [target, [['P2Y', 'cold']], /has no tier cold/],
+    (target): [RetentionTarget, Short[], RegExp] => [target, [['P2Y', 'cold']], /does not move to the tier cold/],
   ),
 ]
 

@@ -35,7 +35,7 @@ t.test('a run is parsed, and one that is not whole is refused', async (t) => {
     t.notOk(RetentionRun.safeParse({ ...run, [field]: value }).success, field)
   }
   const moved = RetentionRun.safeParse({ ...run, rules: [{ after: 'P30D', action: 'moveToTier', tier: 'cold' }] })
-  t.match(moved.error?.issues, [{ path: ['rules'], message: 'MediaTrash has no tier cold' }])
+  t.match(moved.error?.issues, [{ path: ['rules'], message: 'MediaTrash does not move to the tier cold' }])
 })
 
 const result: RetentionResult = {
