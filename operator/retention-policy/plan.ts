@@ -81,20 +81,23 @@ const isRecorded = (seen: Seen, { metadata, spec }: Job): boolean =>
 export const openRun = (seen: Pick<Seen, 'policy' | 'jobs'>): Job | undefined =>
   seen.jobs.find((job) => !isRecorded(seen as Seen, job))
 
+const NO_PLAN: Plan = { recorded: [], events: [], expire: [], remove: [] }
+
 /** What the policy needs next. The same observation always gives the same plan; carrying it out twice is harmless. */
 export function planRetention(seen: Seen): Plan {
   const { policy, hasFinalizer } = seen
   const open = openRun(seen)
   const isDeleted = policy.metadata.deletionTimestamp !== undefined
-  if (isDeleted && !hasFinalizer) return { recorded: [], events: [], expire: [], remove: [] }
+  if (isDeleted && !hasFinalizer) return NO_PLAN
   const state = stateOf(seen, open)
-  if (isDeleted && !open && !state.record) {
-    return { recorded: [], events: [], expire: [], remove: [], removeFinalizer: true }
-  }
+  const isIdle = !open && !state.record && !state.start
+  if (isDeleted && isIdle) return { ...NO_PLAN, removeFinalizer: true }
   const status = statusOf(seen, state)
   const { stopping } = state
   return {
-    ...(!hasFinalizer && { addFinalizer: true as const }),
+    // Only while there is a run: a policy that outlives the operator can be deleted.
+    ...(!hasFinalizer && !isIdle && { addFinalizer: true as const }),
+    ...(hasFinalizer && isIdle && { removeFinalizer: true as const }),
     ...(state.start && { start: state.start }),
     ...(stopping === 'suspend' && open && { suspend: open }),
     status,
@@ -185,8 +188,8 @@ function faultOf({ policy, problem, rival, hasTemplate }: Seen, schedule: string
 const STOPS = ['Deleted', 'TargetTaken', 'Suspended']
 
 /**
- * Whether a run has to end, and how far that is. A Job that is suspended is ended, whoever suspended it: it must not go
- * on later with rules that have been edited because they were wrong.
+ * Whether a run has to end, and how far that is. A Job that is suspended is ended, also when a user suspended it: it must
+ * not go on later with rules that have been edited because they were wrong.
  */
 function stoppingOf(seen: Seen, open: Job): State['stopping'] {
   if (isJobFinished(open)) return undefined

@@ -62,7 +62,7 @@ export function reconcileRetention(deps: ReconcileDeps): Reconcile {
     const writer = writerFor(object, { cluster, written: caches.written, check })
     let seen = await observe(object)
     let plan = planRetention(seen)
-    if (plan.addFinalizer) await writer.setFinalizers((all) => [...all, FINALIZER])
+    if (plan.addFinalizer && !(await writer.setFinalizers((all) => [...all, FINALIZER]))) return undefined
     if (plan.start) {
       seen = await observe(object, true)
       const { start } = planRetention(seen)

@@ -122,7 +122,7 @@ export function trimPolicy(policy: RawPolicy): RawPolicy {
   }
 }
 
-/** Whether a change needs a reconcile: also that of a status which somebody else wrote. */
+/** Whether a change needs a reconcile: also that of a status which another client wrote. */
 function concernsUs(old: RawPolicy, fresh: RawPolicy): boolean {
   const decided = ({ metadata, status }: RawPolicy) => {
     const { resourceVersion: _, ...rest } = metadata

@@ -7,7 +7,7 @@ const Container = z.looseObject({
 })
 
 /**
- * The pods of runs, as whoever installs the operator describes them: image, program, environment, Secrets, resources. The
+ * The pods of runs, as the installation of the operator describes them: image, program, environment, Secrets, resources. The
  * operator adds what is particular to a run.
  */
 export const PodTemplate = z.looseObject({

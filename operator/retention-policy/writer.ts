@@ -56,12 +56,14 @@ export function writerFor(object: RawPolicy, { cluster, written, check }: Writer
       await cluster.delete(JOBS, { namespace, name: metadata.name }, tie).catch(ignoreGone)
     },
 
-    async setFinalizers(change: (finalizers: readonly string[]) => string[]): Promise<void> {
+    /** False when the policy is gone. */
+    async setFinalizers(change: (finalizers: readonly string[]) => string[]): Promise<boolean> {
       check()
       const finalizers = change(object.metadata.finalizers ?? [])
       const patch = { metadata: { resourceVersion, finalizers } }
       const after = await cluster.patch<RawPolicy>(RETENTION_POLICIES, { namespace, name }, patch).catch(ignoreGone)
       if (after) remember(after)
+      return after !== undefined
     },
 
     /** Writes status unless it is unchanged. False when nothing was written. */

@@ -12,7 +12,7 @@ t.test('a policy waits for its first slot, and costs nothing meanwhile', async (
   await w.settle()
   t.match(w.ready(), { status: 'True', reason: 'Scheduled', message: /The next run starts at / })
   t.match(w.status(), { nextRun: w.firstSlot.toISOString(), schedule: EVERY_TEN, scheduledSince: String })
-  t.strictSame(w.seen()?.metadata.finalizers, ['media.keepsake.dev/retention'])
+  t.equal(w.seen()?.metadata.finalizers, undefined, 'it can be deleted where no operator is any more')
   const before = w.writes.length
   const looked = ['get', 'list'] as const
   for (const call of looked) {
@@ -299,7 +299,12 @@ t.test('a policy that is deleted stays until its pods have ended and its last ru
 
 t.test('a policy without a run is deleted at once, and finalizers of others stay', async (t) => {
   const w = retentionWorld()
+  w.minutes(0)
   await w.settle()
+  t.strictSame(w.seen()?.metadata.finalizers, ['media.keepsake.dev/retention'], 'while it runs')
+  w.completeJob()
+  await w.settle()
+  t.notOk(w.seen()?.metadata.finalizers?.length)
   w.edit({ metadata: { finalizers: ['media.keepsake.dev/retention', 'example.org/other'] } })
   w.deletePolicy()
   await w.settle()
