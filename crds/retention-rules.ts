@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import type { CelRule } from './kind.ts'
 
 /** What a RetentionPolicy is about; a namespace has one policy in force for each. */
 export const RETENTION_TARGETS = [
@@ -47,25 +48,47 @@ export function daysOf(duration: string): number | undefined {
   return days
 }
 
+const isTooLong = (text: string) => (daysOf(text) ?? 0) > MAX_DAYS
+
+/** `daysOf` in CEL. */
+const celDays = (duration: string): string =>
+  Object.entries(DAYS_IN)
+    .map(([unit, days]) => {
+      const count = `int(${duration}.find('[0-9]+${unit}').replace('${unit}', ''))`
+      return `(${duration}.contains('${unit}') ? ${count} * ${days} : 0)`
+    })
+    .join(' + ')
+
 const Duration = z
   .string()
   .min(3)
   .max(20)
   .regex(DAYS_PATTERN)
-  .refine((text) => {
-    const days = daysOf(text) ?? 0
-    return days >= 1 && days <= MAX_DAYS
-  }, 'must be between one day and 100 years')
+  .refine((text) => daysOf(text) !== 0 && !isTooLong(text), 'must be between one day and 100 years')
 
-export const RetentionRule = z.object({
-  after: Duration.describe(
-    'Age at which the action is due: an ISO 8601 duration of years, months, weeks and days, such as P30D or P7Y',
-  ),
-  action: z
-    .enum(['moveToTier', 'purge'])
-    .describe('moveToTier: the bytes move to the tier and stay readable. purge: everything is deleted for good'),
-  tier: z.enum(RETENTION_TIERS).optional().describe('Tier to move to; only with moveToTier'),
-})
+const celOfRule: CelRule[] = [
+  {
+    rule: `${celDays('self.after')} >= 1 && ${celDays('self.after')} <= ${MAX_DAYS}`,
+    message: 'after must be between one day and 100 years',
+    fieldPath: '.after',
+  },
+  {
+    rule: "(self.action == 'moveToTier') == has(self.tier)",
+    message: 'tier must be set with moveToTier, and only with it',
+  },
+]
+
+export const RetentionRule = z
+  .object({
+    after: Duration.describe(
+      'Age at which the action is due: an ISO 8601 duration of years, months, weeks and days, such as P30D or P7Y',
+    ),
+    action: z
+      .enum(['moveToTier', 'purge'])
+      .describe('moveToTier: the bytes move to the tier and stay readable. purge: everything is deleted for good'),
+    tier: z.enum(RETENTION_TIERS).optional().describe('Tier to move to; only with moveToTier'),
+  })
+  .meta({ 'x-kubernetes-validations': celOfRule })
 export type RetentionRule = z.infer<typeof RetentionRule>
 
 /** Why these rules are none for this target; undefined if they are. The CEL rules of the resource say the same. */
@@ -84,5 +107,34 @@ export function faultOfRules(target: RetentionTarget, rules: readonly RetentionR
     return 'each tier may be moved to once, and warm comes before cold'
   }
   const foreign = tiers.find((t) => !TIERS_OF[target].includes(t))
-  return foreign && `${target} has no tier ${foreign}`
+  return foreign && `${target} does not move to the tier ${foreign}`
 }
+
+const days = celDays('r.after')
+const movesTo = (tier: RetentionTier) => `self.rules.filter(r, has(r.tier) && r.tier == '${tier}').size()`
+
+/** The rules of `faultOfRules` for the API server, on the parent of `target` and `rules`. */
+export const celOfRules: CelRule[] = [
+  {
+    rule: `self.rules.map(r, ${days}).isSorted() && self.rules.all(r, self.rules.exists_one(o, ${celDays('o.after')} == ${days}))`,
+    message: 'each rule must have a longer "after" than the one before it (a year counts 365 days, a month 30)',
+    fieldPath: '.rules',
+  },
+  {
+    rule: "self.rules.filter(r, r.action == 'purge').size() <= 1 && (self.rules.all(r, r.action != 'purge') || self.rules[self.rules.size() - 1].action == 'purge')",
+    message: 'purge must be the last rule',
+    fieldPath: '.rules',
+  },
+  {
+    // Without a comparison of each rule with each other one, whose estimated cost the API server does not accept.
+    rule: `${movesTo('warm')} <= 1 && ${movesTo('cold')} <= 1 && self.rules.filter(r, has(r.tier)).map(r, r.tier == 'warm' ? 0 : 1).isSorted()`,
+    message: 'each tier may be moved to once, and warm comes before cold',
+    fieldPath: '.rules',
+  },
+  ...Object.entries(TIERS_OF).map(([target, tiers]) => ({
+    rule: `self.target != '${target}' || self.rules.all(r, !has(r.tier) || r.tier in [${tiers.map((t) => `'${t}'`).join(', ')}])`,
+    message:
+      tiers.length === 0 ? `${target} can only be purged` : `${target} moves to no tier but ${tiers.join(' and ')}`,
+    fieldPath: '.rules',
+  })),
+]
