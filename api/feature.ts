@@ -5,6 +5,7 @@ import type { Catalog, Rows } from './permissions/catalog.ts'
 import type { Action } from './permissions/rule.ts'
 import type { PersonalPart } from './personal/part.ts'
 import type { OwnData } from './requests/own-data.ts'
+import type { RetentionTarget } from './retention/target.ts'
 import type { WorkerPart } from './worker/feature-worker.ts'
 
 /**
@@ -26,6 +27,8 @@ export interface Feature extends PersonalPart {
   commands?: Commands
   /** What a person gets of their own in an export of their data. */
   export: OwnData
+  /** What policies of retention are about. */
+  retention?: readonly RetentionTarget[]
   /** What it does in the worker. */
   worker?: WorkerPart
 }

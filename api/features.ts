@@ -23,6 +23,7 @@ import { musicTracks } from './features/music-tracks/feature.ts'
 import { findDeliveredTrack } from './features/music-tracks/queries.ts'
 import { notifications } from './features/notifications/feature.ts'
 import { organizations } from './features/organizations/feature.ts'
+import { retention } from './features/retention/feature.ts'
 import { timeline } from './features/timeline/feature.ts'
 import { users } from './features/users/feature.ts'
 import { httpPart } from './http/erasure.ts'
@@ -30,6 +31,7 @@ import { limitsPart } from './limits/erasure.ts'
 import { outboxPart } from './outbox/erasure.ts'
 import type { Catalog } from './permissions/catalog.ts'
 import type { EraseStep, PersonalPart } from './personal/part.ts'
+import type { RetentionTarget } from './retention/target.ts'
 import { WorkerConfig } from './worker/config.ts'
 import { consumersPart } from './worker/consumers/erasure.ts'
 import type { WorkerPart } from './worker/feature-worker.ts'
@@ -53,6 +55,7 @@ export const FEATURES: readonly Feature[] = [
   musicTracks,
   notifications,
   organizations({ lockInvitationsOf, revokeInvitations }),
+  retention,
   timeline,
   users,
 ]
@@ -71,6 +74,9 @@ export const CATALOG: Catalog = {
   actions: [...Object.values(sessionActions), ...FEATURES.flatMap(({ actions }) => actions)],
   rows: Object.assign({}, ...FEATURES.map(({ rows }) => rows)),
 }
+
+/** What policies of retention are about. */
+export const RETENTION: readonly RetentionTarget[] = FEATURES.flatMap((feature) => feature.retention ?? [])
 
 const WORKERS = FEATURES.flatMap(({ worker }) => worker ?? [])
 

@@ -31,3 +31,5 @@ export const downloadPrefix = (user: Uuid, id: Uuid) => `${downloadsPrefix(user)
 export const trackKey = (track: Uuid) => `tracks/${track}/audio`
 /** The entries of the audit log of one UTC day, once they have left the database. */
 export const auditDayKey = (day: string) => `audit/days/${day}.jsonl.gz`
+/** What a dry run of a retention policy would do. */
+export const retentionReportKey = (run: string) => `retention/reports/${run}.jsonl.gz`

@@ -42,7 +42,7 @@ export async function eraseWhole(
       {},
       async (tx) =>
         void (await tx.execute(
-          'update media set purge_lease_until = null; update highlights set purge_lease_until = null',
+          'update media set lease_at = now(); update highlights set purge_lease_until = null',
         )),
     )
   }

@@ -4,6 +4,7 @@ import { workerPart } from '../../worker/feature-worker.ts'
 import type { AboveMedia } from './above.ts'
 import { mediaCommands } from './administration.ts'
 import { findMediaOrTrash } from './deletion/queries.ts'
+import { mediaTrash } from './deletion/trash-target.ts'
 import { ownMediaData } from './own-data.ts'
 import { mediaPart } from './personal.ts'
 import { mediaActions, uploadActions } from './policy.ts'
@@ -35,5 +36,6 @@ export const media = (above: AboveMedia): Feature => ({
     },
     upload: { id: 'upload', find: (tx, { orgId, id }) => findUpload(tx, orgId, id) },
   },
+  retention: [mediaTrash],
   worker: workerPart(MediaSettings, mediaWorker),
 })

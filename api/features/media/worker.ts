@@ -6,6 +6,7 @@ import type { CounterOf, GaugeOfRows } from '../../worker/metrics.ts'
 import { countWaiting } from '../../worker/runs/admission-queries.ts'
 import { workedKind } from '../../worker/runs/worked-kind.ts'
 import type { SweepTask } from '../../worker/sweep.ts'
+import { unlessPolicy } from '../../worker/unless-policy.ts'
 import { startVideoAdmission } from './conversion/admission.ts'
 import { VIDEOS } from './conversion/admission-queries.ts'
 import type { BatchPriority } from './conversion/batch-plan.ts'
@@ -90,7 +91,7 @@ function mediaTasks(deps: PurgeDeps): SweepTask[] {
   return [
     { name: 'pairs', run: async (_, signal) => isUpgrading() && pairLeftHalves(db, signal) },
     { name: 'uploads', run: () => expireUploads(db, store, { log }) },
-    { name: 'purge', run: (_, signal) => purgeDue(deps, { signal }) },
+    unlessPolicy(db, 'MediaTrash', { name: 'purge', run: (_, signal) => purgeDue(deps, { signal }) }),
     { name: 'purged', run: (_, signal) => sweepPurged(deps, { signal }) },
   ]
 }
