@@ -6,6 +6,8 @@ import type { Uuid } from './ids.ts'
  */
 export const mediaPrefix = (org: Uuid, media: Uuid) => `org/${org}/media/${media}/`
 export const originalKey = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}original`
+/** Where the original is once it has moved to the cold tier. Below the same prefix, so that it is purged with it. */
+export const coldOriginalKey = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}cold/original`
 
 /** Each generation (a deliberate re-encode) has its own prefix, so that caches may treat its files as immutable. */
 export const outputPrefix = (org: Uuid, media: Uuid, generation: number) => `${mediaPrefix(org, media)}v${generation}/`

@@ -1,0 +1,13 @@
+import type { Feature } from '../../feature.ts'
+import { eventArchive } from './archive-target.ts'
+
+/** What becomes of archived events: the cold tier, the purge. */
+export const eventsInArchive: Feature = {
+  personal: {},
+  erase: [],
+  tags: {},
+  routes: () => [],
+  actions: [],
+  export: { nothing: 'works on what other features keep' },
+  retention: [eventArchive],
+}
