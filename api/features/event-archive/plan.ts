@@ -1,7 +1,3 @@
-/** When the originals of an archived event move to the cold tier, and when the event is purged, where no policy says otherwise. */
-export const DEFAULT_COLD = 'P2Y'
-export const DEFAULT_PURGE = 'P7Y'
-
 /** An original that something else held moves at one of the later looks, which are so far apart. */
 export const LOOK_AGAIN = 'P30D'
 

@@ -12,8 +12,9 @@ import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.t
 import { lease, postpone, releaseLeases } from '../../retention/leases-queries.ts'
 import { cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
+import { DEFAULT_PURGE } from '../events/plan.ts'
 import { findEvent } from '../events/queries.ts'
-import { DEFAULT_PURGE, LOOK_AGAIN } from './plan.ts'
+import { LOOK_AGAIN } from './plan.ts'
 
 export const EVENT_LEASES = { table: events, id: events.id }
 
