@@ -2,6 +2,7 @@ import type { Feature } from '../../feature.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
 import { highlightsPart } from './erasure.ts'
 import { ownHighlightData } from './own-data.ts'
+import { unusedPieces } from './pieces/pieces.ts'
 import { highlightActions } from './policy.ts'
 import { findHighlight } from './queries.ts'
 import { highlightRoutes } from './routes.ts'
@@ -19,5 +20,6 @@ export const highlights: Feature = {
       find: (tx, { orgId, id, userId }) => findHighlight(tx, { orgId, id, callerId: userId }),
     },
   },
+  retention: [unusedPieces],
   worker: workerPart(HighlightSettings, highlightWorker),
 }

@@ -11,6 +11,7 @@ import { mediaActions, uploadActions } from './policy.ts'
 import { findMedia } from './queries.ts'
 import { mediaRoutes } from './routes.ts'
 import { findUpload } from './uploads/queries.ts'
+import { expiredUploads } from './uploads/retention-target.ts'
 import { MediaSettings, mediaWorker } from './worker.ts'
 
 const OF_TRASH: readonly Action[] = [mediaActions.delete, mediaActions.restore]
@@ -36,6 +37,6 @@ export const media = (above: AboveMedia): Feature => ({
     },
     upload: { id: 'upload', find: (tx, { orgId, id }) => findUpload(tx, orgId, id) },
   },
-  retention: [mediaTrash],
+  retention: [mediaTrash, expiredUploads],
   worker: workerPart(MediaSettings, mediaWorker),
 })

@@ -54,6 +54,7 @@ const tables: PersonalPart['personal'] = {
       live_photo_pair_id: { erase: 'row deleted', canary: 'token' },
       asset_identifier: { erase: 'row deleted', canary: 'text' },
       merge_lease_holder: { harmless: 'random' },
+      lease_token: { harmless: 'random' },
     },
   },
   upload_chunks: {

@@ -5,6 +5,7 @@ import { notificationsPart } from './erasure.ts'
 import { ownNotifications } from './own-data.ts'
 import { notificationActions } from './policy.ts'
 import { deviceRoutes } from './push/routes.ts'
+import { oldNotifications } from './retention-target.ts'
 import { notificationRoutes } from './routes.ts'
 import { NotificationSettings } from './settings.ts'
 import { traceRoutes } from './traces/routes.ts'
@@ -18,5 +19,6 @@ export const notifications: Feature = {
   actions: Object.values(notificationActions),
   export: ownNotifications,
   commands: { ...notificationCommands, ...webhookCommands },
+  retention: [oldNotifications],
   worker: workerPart(NotificationSettings, notificationWorker),
 }

@@ -1,4 +1,4 @@
-import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
+import { GROUP, VERSION } from '../../../crds/kind.ts'
 import { ClusterError, type KubeObject, type Reflection, type Resource } from '../../../lib/runtime/kube/cluster.ts'
 import type { FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import { keyedQueue } from '../../worker/keyed-queue.ts'
@@ -6,8 +6,8 @@ import { replacePolicies } from './mirror-queries.ts'
 import { PolicyObject, policiesInForce } from './policy-plan.ts'
 
 export const RETENTION_POLICIES: Resource = {
-  group: TRANSCODE_JOBS.group,
-  version: 'v1alpha1',
+  group: GROUP,
+  version: VERSION,
   plural: 'retentionpolicies',
   kind: 'RetentionPolicy',
 }

@@ -30,7 +30,7 @@ const dueByRun = (due: Due) => sql`${cutoffOf(due, 'MediaTrash', DEFAULT_RESTORE
 const standsForItself = sql`not (m.kind = 'video' and m.paired_media_id is not null)`
 
 /** The hold on a media item `m`: on its uploader, its organization, or an event that it belongs to. */
-const isMediaHeld = isHeld({
+export const isMediaHeld = isHeld({
   person: sql`m.uploader_id`,
   organization: sql`m.org_id`,
   event: (id) => sql`(exists (select from ${albumMedia} am join ${albums} al on al.id = am.album_id
