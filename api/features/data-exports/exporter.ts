@@ -335,7 +335,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       const some = entries.slice(from, from + LOOKS_AT_ONCE)
       const keys = await keysOf(some.map(({ mediaId }) => mediaId))
       const there = await Promise.all(
-        some.map(({ mediaId }) => {
+        some.map(async ({ mediaId }) => {
           const key = keys.get(mediaId)
           return key === undefined ? undefined : deps.store.head(key)
         }),

@@ -1,10 +1,10 @@
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
+import { moveToCold } from '../../../lib/runtime/object-store/move-to-cold.ts'
 import type { Tx } from '../../db/db.ts'
 import { changesOf } from '../../requests/change.ts'
 import type { HandleDeps, Outcome } from '../../retention/target.ts'
 import { findBelonging, findOriginals, type Group, type Original } from './belonging-queries.ts'
-import { copyToCold } from './cold-copy.ts'
 import type { Lease } from './purge.ts'
 import { type DueEvent, forgetHot, lockDueEvent, markCooled, switchToCold } from './queries.ts'
 
@@ -42,7 +42,11 @@ async function moveGroup(
   hot: readonly Original[],
 ): Promise<'moved' | 'stayed' | 'lost'> {
   const digests = new Map<string, string>()
-  for (const row of hot) digests.set(row.id, await copyToCold(deps, row))
+  const { store, signal, pace } = deps
+  for (const { orgId, id, sha256: known } of hot) {
+    const options = { sha256: known ?? undefined, signal, onPart: pace }
+    digests.set(id, (await moveToCold(store, originalKey(orgId, id), options)).sha256)
+  }
   failpoint('event-cold.copied')
   return deps.db.inTransaction({}, async (tx) => {
     if (!(await lockDueEvent(tx, event, { token, due }))) return 'lost'
@@ -61,7 +65,7 @@ async function moveGroup(
 
 /** The row says where the original is, so every reader finds the cold one. */
 async function removeHot({ db, store }: HandleDeps, { id, orgId }: Original): Promise<void> {
-  await store.delete(originalKey(orgId, id))
+  await store.deleteForGood(originalKey(orgId, id))
   failpoint('event-cold.deleted')
   await db.inTransaction({}, (tx) => forgetHot(tx, id))
 }

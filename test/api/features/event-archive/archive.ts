@@ -168,9 +168,9 @@ t.test('an original that comes to be used while it is copied stays where it is',
   const { alone } = await aParty(3)
   const busy: ObjectStore = {
     ...store,
-    async put(key, ...rest) {
-      const info = await store.put(key, ...rest)
-      if (key.includes(alone)) await place(await anAlbum(null), alone)
+    async copy(from, ...rest) {
+      const info = await store.copy(from, ...rest)
+      if (from.includes(alone)) await place(await anAlbum(null), alone)
       return info
     },
   }
