@@ -12,6 +12,7 @@ import { isShownToGuest } from './features/discussions/comments/targets.ts'
 import { discussions } from './features/discussions/feature.ts'
 import { downloads } from './features/downloads/feature.ts'
 import { erasure } from './features/erasure/feature.ts'
+import { eventsInArchive } from './features/event-archive/feature.ts'
 import { events } from './features/events/feature.ts'
 import { highlights } from './features/highlights/feature.ts'
 import { findDeliveredHighlight } from './features/highlights/queries.ts'
@@ -47,6 +48,7 @@ export const FEATURES: readonly Feature[] = [
   discussions,
   downloads,
   erasure(() => ERASE_STEPS),
+  eventsInArchive,
   events({ seesAlbum, onActivated: tellInvitees }),
   highlights,
   invitations,

@@ -20,6 +20,9 @@ export const media = pgTable('media', {
   kind: text({ enum: ['image', 'video'] }).notNull(),
   fileSizeBytes: bytes().notNull(),
   sha256: text(),
+  originalTier: text({ enum: ['hot', 'both', 'cold'] })
+    .notNull()
+    .default('hot'),
   uploadStatus: text({ enum: ['processing', 'completed', 'failed'] })
     .notNull()
     .default('processing'),

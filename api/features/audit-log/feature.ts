@@ -1,4 +1,3 @@
-import { auditDays } from '../../audit/archive/audit-target.ts'
 import type { Feature } from '../../feature.ts'
 import { auditLogPart } from './erasure.ts'
 import { auditLogActions } from './policy.ts'
@@ -11,6 +10,5 @@ export const auditLog: Feature = {
   tags: { Audit: 'The audit log, for platform administrators.' },
   routes: auditLogRoutes,
   actions: Object.values(auditLogActions),
-  retention: [auditDays],
   worker: auditLogWorker,
 }

@@ -135,7 +135,12 @@ export async function findMediaOrTrash(tx: Tx, orgId: Uuid, id: Uuid): Promise<M
 export async function findTrashed(tx: Tx, orgId: Uuid, id: Uuid) {
   const [row] = await prepared(tx, 'find_trashed', { org: orgId, id }, () =>
     tx
-      .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
+      .select({
+        mimeType: media.mimeType,
+        filename: media.originalFilename,
+        uploadStatus: media.uploadStatus,
+        originalTier: media.originalTier,
+      })
       .from(media)
       .where(
         and(
