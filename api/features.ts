@@ -33,6 +33,7 @@ import type { Catalog } from './permissions/catalog.ts'
 import type { EraseStep, PersonalPart } from './personal/part.ts'
 import { WorkerConfig } from './worker/config.ts'
 import { consumersPart } from './worker/consumers/erasure.ts'
+import type { WorkerPart } from './worker/feature-worker.ts'
 
 /**
  * All features, in the order of the alphabet: none may depend on another one's place. A feature imports only features
@@ -76,7 +77,7 @@ export const CATALOG: Catalog = {
 const WORKERS = FEATURES.flatMap(({ worker }) => worker ?? [])
 
 /** What the worker does for the features. */
-export const FEATURE_WORKERS = WORKERS.map(({ start }) => start)
+export const FEATURE_WORKERS: readonly WorkerPart[] = WORKERS
 
 const settings: Record<never, z.ZodType> = Object.assign({}, ...WORKERS.map((worker) => worker.settings.shape))
 

@@ -84,7 +84,9 @@ async function close({ tx, cursor }: Pass): Promise<'more' | 'done'> {
 }
 
 async function sealBefore(pass: Pass): Promise<'more'> {
-  const { entries, isFull } = portionOf(await listBefore(pass.tx, pass.cursor, pass.limit), pass.limit)
+  // Almost all of them are in plain text: more would be read than one pass seals.
+  const limit = Math.min(pass.limit, PASS_PLAIN)
+  const { entries, isFull } = portionOf(await listBefore(pass.tx, pass.cursor, limit), limit)
   await link(pass, entries)
   const last = isFull ? entries.at(-1) : undefined
   await moveBefore(pass.tx, last ?? null, entries.length)

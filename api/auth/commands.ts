@@ -75,22 +75,22 @@ async function signIn(
       beginSession(deps, tx, context, { reply, claims, device }),
     )
     deps.users.forget(claims.userId)
-    if (sessionId) return tokensOf(reply, sessionId)
+    if (sessionId !== undefined && sessionId !== 'closed') return tokensOf(reply, sessionId)
     if (reply.refresh_token !== undefined) await o.provider.revoke(reply.refresh_token)
-    // Nothing tells this from a wrong password: the account may be closed.
-    if (tried === o.tries) return refuse(o.refused())
+    // Nothing tells a closed account from a wrong password, not even the time that the answer takes.
+    if (sessionId === 'closed' || tried === o.tries) return refuse(o.refused())
     // Tokens count in seconds: a sign-in within the second of a sign-out looks older than the sign-out.
     await sleep(1000)
   }
 }
 
-/** Undefined for a sign-in that looks as if it had ended. */
+/** Undefined for a sign-in that looks as if it had ended; `closed` where the account is. */
 async function beginSession(
   { users }: Pick<AuthDeps, 'users'>,
   tx: Tx,
   context: Context,
   { reply, claims, device }: { reply: TokenReply; claims: Claims; device: Device },
-): Promise<Id<'session'> | undefined> {
+): Promise<Id<'session'> | 'closed' | undefined> {
   const details = {
     ip: context.ip,
     deviceId: device.device_id,
@@ -98,6 +98,7 @@ async function beginSession(
     refreshFor: reply.refresh_token === undefined ? undefined : lifetimeOf(reply),
   }
   const state = await record(users, tx, claims, { ...details, isWitnessed: true })
+  if (state.notBefore === Number.POSITIVE_INFINITY) return 'closed'
   if (isEnded(claims, state)) return undefined
   const { userId, sid: logoutSid } = claims
   const sessionId = state.signIn?.id ?? (await insertSessionByRefresh(tx, { ...details, userId, logoutSid }))

@@ -312,8 +312,9 @@ async function setSignOut(tx: Tx, userId: Uuid, at: SQL): Promise<void> {
  * refused by the time of the sign-out alone; the caller must also refuse the person's next sign-in.
  */
 export async function eraseSessions(tx: Tx, userId: Uuid): Promise<void> {
-  await endSignIns(tx, userId)
+  // A refresh locks its token before its session.
   await tx.execute(sql`delete from refresh_tokens where user_id = ${userId}::uuid`)
+  await endSignIns(tx, userId)
   await tx.delete(sessions).where(eq(sessions.userId, userId))
 }
 

@@ -28,19 +28,36 @@ export interface FeatureWorkerDeps<Settings = unknown>
   log: Log
   clock: Clock
   counterOf: CounterOf
+  /** Whether what leaves the platform, such as mail, may go; false when the worker stops before that is known. */
+  opened: Promise<boolean>
+}
+
+/** What must have happened before the worker tells anyone anything. */
+export interface WorkerGate {
+  /** False when it is stopped before it opens. */
+  opened: Promise<boolean>
+  /** Throws as long as the worker is not to be counted on, also later. */
+  ready(): Promise<void>
+  stop(): Promise<void>
 }
 
 /** What a feature does in the worker, and the part of the environment that only it reads. */
 export interface WorkerPart {
   settings: z.ZodObject
   start(deps: FeatureWorkerDeps): FeatureWorker
+  gate?(deps: Omit<FeatureWorkerDeps, 'opened'>): WorkerGate
 }
 
 /** The configuration of the worker has the settings of all parts (`FullWorkerConfig`); a list of parts cannot say so. */
 export const workerPart = <S extends z.ZodObject>(
   settings: S,
   start: (deps: FeatureWorkerDeps<z.output<S>>) => FeatureWorker,
-): WorkerPart => ({ settings, start: (deps) => start(deps as FeatureWorkerDeps<z.output<S>>) })
+  gate?: (deps: Omit<FeatureWorkerDeps<z.output<S>>, 'opened'>) => WorkerGate,
+): WorkerPart => ({
+  settings,
+  start: (deps) => start(deps as FeatureWorkerDeps<z.output<S>>),
+  ...(gate && { gate: (deps) => gate(deps as FeatureWorkerDeps<z.output<S>>) }),
+})
 
 /** What a feature brings to the worker. Any number of workers may run at once, so every part of it may run twice. */
 export interface FeatureWorker {
@@ -53,8 +70,6 @@ export interface FeatureWorker {
   /** By the name of the notification of Postgres. */
   channels?: Readonly<Record<string, OnNotify>>
   gauges?: readonly GaugeOfRows[]
-  /** Throws as long as the worker must do nothing else. */
-  ready?(): Promise<void>
   /** Resolves when the work in progress is done. */
   stop?(): Promise<unknown>
 }

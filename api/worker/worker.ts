@@ -16,7 +16,7 @@ import { readiness } from '../health/readiness.ts'
 import { cleanUp } from './clean-up.ts'
 import type { WorkerConfig } from './config.ts'
 import { startConsumers } from './consumers/start.ts'
-import type { ClusterSeen, FeatureWorker, FeatureWorkerDeps, RepairOptions, WorkedKind } from './feature-worker.ts'
+import type { ClusterSeen, RepairOptions, WorkedKind, WorkerGate, WorkerPart } from './feature-worker.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import { runReactions } from './reactions.ts'
 import { startRelay } from './relay.ts'
@@ -26,7 +26,7 @@ import { type SweepTask, startSweep } from './sweep.ts'
 export interface WorkerParts<C extends WorkerConfig = WorkerConfig> {
   config: C
   /** Get the same configuration, of which each reads its own part. */
-  features: readonly ((deps: FeatureWorkerDeps<C>) => FeatureWorker)[]
+  features: readonly Pick<WorkerPart, 'start' | 'gate'>[]
   /** Connected as keepsake_worker. */
   db: Database
   store: ObjectStore
@@ -46,8 +46,8 @@ export interface RunningWorker {
 /** Starts all parts of the worker. Any number of workers may run at once; one that dies loses nothing. */
 export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>): Promise<RunningWorker> {
   const { config, db, log } = parts
-  let features: readonly FeatureWorker[] = []
-  const state = readiness(db, async () => void (await Promise.all(features.map(async (feature) => feature.ready?.()))))
+  let gates: readonly WorkerGate[] = []
+  const state = readiness(db, async () => void (await Promise.all(gates.map((gate) => gate.ready()))))
   const metrics = openWorkerMetrics(db)
   // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
@@ -59,8 +59,11 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
     throw error
   }
 
-  const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
-  features = parts.features.map((feature) => feature(deps))
+  const ungated = { ...parts, namespace: config.NAMESPACE, ...metrics }
+  gates = parts.features.flatMap(({ gate }) => gate?.(ungated) ?? [])
+  const opened = Promise.all(gates.map((gate) => gate.opened)).then((are) => are.every((isOpen) => isOpen))
+  const deps = { ...ungated, opened }
+  const features = parts.features.map(({ start }) => start(deps))
   metrics.showRows([...SEAL_GAUGES, ...features.flatMap(({ gauges = [] }) => gauges)])
   const kinds = followAll(features.flatMap((feature) => feature.kinds ?? []))
   for (const { kind, seen } of kinds) metrics.showWaiting(kind.kind, seen.follower.waiting)
@@ -104,6 +107,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
 
   async function close(): Promise<void> {
     state.drain()
+    await Promise.all(gates.map((gate) => gate.stop()))
     await Promise.all([listener.close(), sweep.stop(), repairs.settled()])
     await Promise.all([relay.stop(), sealer.stop()])
     await consumers.stop()

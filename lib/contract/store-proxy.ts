@@ -33,6 +33,7 @@ export const Refusal = z.object({
     'EntityTooSmall',
     'Unavailable',
     'BadConfiguration',
+    'Locked',
     'Refused',
   ]),
   message: z.string(),

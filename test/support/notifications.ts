@@ -195,14 +195,14 @@ export function notifying(
   t: Teardown,
   { worker: db }: Pick<TestDatabase, 'worker'>,
   parts: readonly ChannelPart[],
-  o: { log?: Log; onCount?: (labels: Record<string, string>) => void } = {},
+  o: { log?: Log; onCount?: (labels: Record<string, string>) => void; opened?: Promise<boolean> } = {},
 ): FeatureWorker & { wake(): void; stop(): Promise<unknown> } {
-  const { log = quietLog(), onCount } = o
+  const { log = quietLog(), onCount, opened = Promise.resolve(true) } = o
   const counterOf =
     () =>
     (_: number, labels: Record<string, string> = {}) =>
       onCount?.(labels)
-  const feature = workerOf({ db, log, counterOf }, parts, composer(COMPOSE))
+  const feature = workerOf({ db, log, counterOf, opened }, parts, composer(COMPOSE))
   let stopped: Promise<unknown> | undefined
   const stop = () => {
     stopped ??= Promise.resolve(feature.stop?.())

@@ -1,6 +1,6 @@
 import { findKey } from '../../audit/key-queries.ts'
 import { type PersonalPart, step } from '../../personal/part.ts'
-import { endAllAuditExports, eraseAuditExportsOf } from './export-commands.ts'
+import { eraseAuditExportsOf, renewAuditExports } from './export-commands.ts'
 
 export const auditLogPart: PersonalPart = {
   personal: {
@@ -45,14 +45,15 @@ export const auditLogPart: PersonalPart = {
     {
       name: 'audit.exports-of-others',
       phase: 'identity',
-      does: 'exports of the audit log that any administrator asked for are ended, with their files, which can name the person',
+      does: 'exports of the audit log that other administrators asked for end with their files, which can name the person; those under way begin again',
       async run({ db, store }, { userId }) {
-        // An export that is made before the keys are gone has the address of the person.
+        // An export that is made before the keys are gone has the address of the person. The exporter reads keys anew for each
+        // attempt.
         const key = await db.read({}, (tx) => findKey(tx, userId, new Date().getUTCFullYear()))
         if (key !== 'shredded') return { counts: {}, isWaiting: true }
-        const folders = await db.inTransaction({}, endAllAuditExports)
-        for (const folder of folders) await store.deletePrefix(folder)
-        return { counts: { audit_exports: folders.length } }
+        const { ended, prefixes } = await db.inTransaction({}, renewAuditExports)
+        for (const prefix of prefixes) await store.deletePrefix(prefix)
+        return { counts: { audit_exports: ended } }
       },
     },
   ],

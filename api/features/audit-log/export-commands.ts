@@ -9,7 +9,14 @@ import { found } from '../../requests/found.ts'
 import { removeDownloads } from '../downloads/queries.ts'
 import type { AuditExport, RequestAuditExport } from './entry.ts'
 import { presentExport } from './export-present.ts'
-import { deleteExports, deleteExportsOf, type ExportId, findExport, insertExport } from './export-queries.ts'
+import {
+  deleteExportsOf,
+  deleteFinishedExports,
+  type ExportId,
+  findExport,
+  insertExport,
+  restartExports,
+} from './export-queries.ts'
 import { entryFilterOf } from './filter.ts'
 import { auditedFilter } from './present.ts'
 import { findSealedUntil } from './read.ts'
@@ -56,11 +63,15 @@ export async function eraseAuditExportsOf(tx: Tx, userId: Uuid): Promise<void> {
 }
 
 /**
- * Ends the exports of all administrators: what they hold of a person in clear, such as addresses, is not known. Returns the
- * folders of their files.
+ * What exports of other administrators hold of an erased person in clear, such as addresses, is not known: those that are
+ * ready end, those under way begin again. Returns what is in the store of both, as prefixes.
  */
-export async function endAllAuditExports(tx: Tx): Promise<string[]> {
-  const ended = await deleteExports(tx)
+export async function renewAuditExports(tx: Tx): Promise<{ restarted: number; ended: number; prefixes: string[] }> {
+  const unfinished = await restartExports(tx)
+  const ended = await deleteFinishedExports(tx)
   await removeDownloads(tx, ended)
-  return ended.map(({ id, userId }) => downloadPrefix(userId, id))
+  // The folder of an attempt, never that of the export: the next attempt may have begun.
+  const attempts = unfinished.map((key) => key.slice(0, key.lastIndexOf('/') + 1))
+  const prefixes = [...attempts, ...ended.map(({ id, userId }) => downloadPrefix(userId, id))]
+  return { restarted: unfinished.length, ended: ended.length, prefixes }
 }

@@ -1,7 +1,7 @@
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Place } from '../../audit/archive/line.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, eq, type PgUpdateSetSource, sql } from '../../db/orm.ts'
+import { and, eq, ne, type PgUpdateSetSource, sql } from '../../db/orm.ts'
 import { type AuditExportRow, auditExports } from '../../db/schema/audit-exports.ts'
 
 export type { AuditExportRow } from '../../db/schema/audit-exports.ts'
@@ -181,9 +181,25 @@ export const deleteExportsOf = (tx: Tx, userId: Uuid): Promise<{ id: ExportId; u
     .where(eq(auditExports.userId, userId))
     .returning({ id: auditExports.id, userId: auditExports.userId })
 
-/** Those of all administrators. */
-export const deleteExports = (tx: Tx): Promise<{ id: ExportId; userId: Uuid }[]> =>
-  tx.delete(auditExports).returning({ id: auditExports.id, userId: auditExports.userId })
+/**
+ * Takes the exports of all administrators that are under way from their workers and has them begin again. Run before
+ * `deleteFinishedExports`: one that is completed in between is deleted there. Returns the keys of their unfinished files.
+ */
+export async function restartExports(tx: Tx): Promise<string[]> {
+  const { rows } = await tx.execute<{ key: string | null }>(sql`
+    with before as materialized (select id, object_key from audit_exports where state = 'processing' for update)
+    update audit_exports set attempts = attempts + 1, object_key = null, upload_id = null, etags = '{}', entries = 0, bytes = 0,
+      position_at = null, position_id = null, holder = null, lease_until = null, next_attempt_at = now()
+    from before where audit_exports.id = before.id returning before.object_key as key`)
+  return rows.flatMap(({ key }) => (key === null ? [] : [key]))
+}
+
+/** Those of all administrators that are over. */
+export const deleteFinishedExports = (tx: Tx): Promise<{ id: ExportId; userId: Uuid }[]> =>
+  tx
+    .delete(auditExports)
+    .where(ne(auditExports.state, 'processing'))
+    .returning({ id: auditExports.id, userId: auditExports.userId })
 
 /** Whether an export has this object: that of a worker that was too late may belong to the one that took over its upload. */
 export async function isObjectOf(tx: Tx, id: ExportId, objectKey: string): Promise<boolean> {

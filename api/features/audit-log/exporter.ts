@@ -7,6 +7,7 @@ import type { Log } from '../../../lib/runtime/log.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import { type Place, placeOf } from '../../audit/archive/line.ts'
+import type { PersonalData } from '../../audit/personal-data.ts'
 import { backoffSeconds } from '../../worker/backoff.ts'
 import { makeWakeup } from '../../worker/wakeup.ts'
 import { expiryOf } from '../downloads/downloads.ts'
@@ -31,6 +32,7 @@ import { lineOfEntry } from './present.ts'
 import { type ReadDeps, readLog, type ShownEntry } from './read.ts'
 
 export interface ExporterDeps extends ReadDeps {
+  personalData: Pick<PersonalData, 'decrypt' | 'addressIndexes' | 'forget'>
   log: Log
   clock: Clock
   onMade?(entries: number): void
@@ -139,6 +141,8 @@ export function startExporter(deps: ExporterDeps, o: ExporterOptions = {}): Expo
   }
 
   async function makeFile(row: AuditExportRow, lease: Lease, signal: AbortSignal): Promise<void> {
+    // An erasure has attempts begin again once the keys of the person are gone: one in memory would name the person.
+    deps.personalData.forget()
     const file = beginFile(row)
     // What a worker before left that stored no part, or whose upload is of no use.
     if (file.number === 1) await store.deletePrefix(downloadPrefix(row.userId, row.id))

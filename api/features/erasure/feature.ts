@@ -6,7 +6,7 @@ import { erasurePart } from './part.ts'
 import { erasureActions } from './policy.ts'
 import { erasureRoutes } from './routes.ts'
 import { ErasureSettings } from './settings.ts'
-import { erasureWorker } from './worker.ts'
+import { erasureGate, erasureWorker } from './worker.ts'
 
 /** `steps`: those of all parts of the program, in the order of the list of features. */
 export const erasure = (steps: () => readonly EraseStep[]): Feature => ({
@@ -16,5 +16,5 @@ export const erasure = (steps: () => readonly EraseStep[]): Feature => ({
   actions: Object.values(erasureActions),
   export: { nothing: 'requests for erasure: the account ends with the first' },
   commands: erasureCommands,
-  worker: workerPart(ErasureSettings, erasureWorker(steps)),
+  worker: workerPart(ErasureSettings, erasureWorker(steps), erasureGate),
 })

@@ -6,6 +6,8 @@ import { missingEntries } from './replay.ts'
 
 export interface LedgerWatch {
   start(): void
+  /** Once the database was seen to know the whole ledger; false when it is stopped before. */
+  opened: Promise<boolean>
   /** Throws until the database was seen to know the whole ledger. */
   ready(): Promise<void>
   stop(): Promise<void>
@@ -32,15 +34,17 @@ export function openLedgerWatch(o: LedgerWatchOptions): LedgerWatch {
   const { signal } = stopped
   let missing: number | undefined
   let running = Promise.resolve()
+  const opened = Promise.withResolvers<boolean>()
 
   async function look(): Promise<void> {
     const found = await missingEntries(o)
     missing = found.length
-    if (found.length === 0) return
+    if (found.length === 0) return opened.resolve(true)
     log.error({ entries: found.length }, 'the database does not know all entries of the ledger of erasures')
     if (!o.onMissing) return
     await o.onMissing()
     missing = (await missingEntries(o)).length
+    if (missing === 0) opened.resolve(true)
   }
 
   async function loop(): Promise<void> {
@@ -54,6 +58,7 @@ export function openLedgerWatch(o: LedgerWatchOptions): LedgerWatch {
   }
 
   return {
+    opened: opened.promise,
     start() {
       running = loop()
     },
@@ -63,6 +68,7 @@ export function openLedgerWatch(o: LedgerWatchOptions): LedgerWatch {
     },
     async stop() {
       stopped.abort()
+      opened.resolve(false)
       await running
     },
   }

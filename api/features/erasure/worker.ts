@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { EraseStep } from '../../personal/part.ts'
-import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-worker.ts'
+import type { FeatureWorker, FeatureWorkerDeps, WorkerGate } from '../../worker/feature-worker.ts'
 import { keyedQueue } from '../../worker/keyed-queue.ts'
 import type { GaugeOfRows } from '../../worker/metrics.ts'
 import { openLedgerWatch } from './ledger-watch.ts'
@@ -12,7 +12,7 @@ import type { ErasureSettings } from './settings.ts'
 export const erasureWorker =
   (steps: () => readonly EraseStep[]) =>
   (deps: FeatureWorkerDeps<ErasureSettings>): FeatureWorker => {
-    const { db, store, log, config } = deps
+    const { db, log } = deps
     const stopped = new AbortController()
     const { signal } = stopped
     const queue = keyedQueue({
@@ -23,28 +23,36 @@ export const erasureWorker =
         log.warn({ err: error, erasure: id, attempt }, 'an erasure is not completed; trying again later'),
     })
     const addUnfinished = async () => (await db.read({}, listUnfinished)).forEach(queue.add)
-    // A database that was restored from a backup erases again before anything else is served.
-    const watch = openLedgerWatch({
-      db,
-      store,
-      log,
-      async onMissing() {
-        const { entries, erased } = await replayLedger({ db, store, key: config.ERASURE_KEY })
-        log.warn({ entries, erased }, 'the database was older than the ledger of erasures: replayed it')
-      },
-    })
-    watch.start()
     return {
       channels: { erasures: (id) => (id ? queue.add(id) : undefined) },
       tasks: [{ name: 'erasures', run: addUnfinished }],
       gauges: GAUGES,
-      ready: watch.ready,
       async stop() {
         stopped.abort()
-        await Promise.all([queue.stop(), watch.stop()])
+        await queue.stop()
       },
     }
   }
+
+/** A database that was restored from a backup erases again before anything leaves the platform. */
+export function erasureGate({
+  db,
+  store,
+  log,
+  config,
+}: Omit<FeatureWorkerDeps<ErasureSettings>, 'opened'>): WorkerGate {
+  const watch = openLedgerWatch({
+    db,
+    store,
+    log,
+    async onMissing() {
+      const { entries, erased } = await replayLedger({ db, store, key: config.ERASURE_KEY })
+      log.warn({ entries, erased }, 'the database was older than the ledger of erasures: replayed it')
+    },
+  })
+  watch.start()
+  return watch
+}
 
 const GAUGES: readonly GaugeOfRows[] = [
   {

@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, eq, sql } from '../../db/orm.ts'
+import { and, eq, gte, sql } from '../../db/orm.ts'
 import {
   type NotificationRow,
   notificationOptouts,
@@ -51,6 +51,16 @@ export async function saveUnsubscription(tx: Tx, { template, who }: Unsubscripti
   const o = notificationOptouts
   if (isEnabled) await tx.delete(o).where(and(eq(o.addressHash, addressHash), eq(o.template, template)))
   else await tx.insert(o).values({ addressHash, template }).onConflictDoNothing()
+}
+
+/** Whether the account of the recipient was closed since: nothing more goes to who asked to be erased. */
+export async function isOfClosedAccount(
+  tx: Tx,
+  { userId, createdAt }: Pick<NotificationRow, 'userId' | 'createdAt'>,
+  destination: string,
+): Promise<boolean> {
+  const recipient = userId === null ? eq(sql`lower(${users.email})`, destination) : eq(users.id, userId)
+  return (await tx.$count(users, and(recipient, gte(users.closedAt, createdAt)))) > 0
 }
 
 /** Whether the recipient wants nothing of this template through this channel, at this destination. */

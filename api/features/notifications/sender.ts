@@ -31,7 +31,7 @@ import {
 } from './delivery-queries.ts'
 import { type Gathered, gather } from './gather.ts'
 import { jittered, nextOf, pauseSeconds, receiverPauseSeconds } from './plan.ts'
-import { isUnwanted } from './preference-queries.ts'
+import { isOfClosedAccount, isUnwanted } from './preference-queries.ts'
 import { findNotification } from './queries.ts'
 
 export interface SenderDeps {
@@ -168,6 +168,9 @@ export function startSender(
   async function gatherWanted(tx: Tx, notification: NotificationRow, delivery: DeliveryRow) {
     const { destination } = delivery
     if (await isUnwanted(tx, name, notification, destination)) return { withheld: 'the recipient does not want it' }
+    if (name !== 'webhook' && (await isOfClosedAccount(tx, notification, destination))) {
+      return { withheld: 'the account of the recipient is closed' }
+    }
     const withheld = await part.withhold?.(tx, notification, destination)
     if (withheld !== undefined) return { withheld }
     return gather(tx, notification, { isOut: await isOut(tx, delivery) })

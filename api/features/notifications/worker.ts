@@ -34,7 +34,7 @@ function composerOf({ PUBLIC_URL, LINK_KEYS, ...settings }: NotificationSettings
     : composer({ ...settings, PUBLIC_URL, LINK_KEYS })
 }
 
-type Deps = Pick<FeatureWorkerDeps, 'db' | 'log' | 'counterOf'>
+type Deps = Pick<FeatureWorkerDeps, 'db' | 'log' | 'counterOf' | 'opened'>
 
 /** Exported for tests, which bring their own channels. */
 export function workerOf(deps: Deps, given: readonly ChannelPart[], compose: Compose | undefined): FeatureWorker {
@@ -45,9 +45,13 @@ export function workerOf(deps: Deps, given: readonly ChannelPart[], compose: Com
     labels: ['channel', 'outcome'],
   })
   const onAttempt = (channel: string, outcome: string) => attempts(1, { channel, outcome })
-  const senders: Sender[] = compose
-    ? parts.filter(isOn).map((part) => startSender({ ...deps, compose, onAttempt }, part))
-    : []
+  let senders: readonly Sender[] = []
+  let isStopping = false
+  // A database that was restored may hold mails for people who were erased since the backup.
+  void deps.opened.then((isOpen) => {
+    if (!isOpen || isStopping || !compose) return
+    senders = parts.filter(isOn).map((part) => startSender({ ...deps, compose, onAttempt }, part))
+  })
   const wake = () => senders.forEach((sender) => void sender.wake())
   return {
     consumers: [notificationConsumer(parts, wake)],
@@ -60,7 +64,10 @@ export function workerOf(deps: Deps, given: readonly ChannelPart[], compose: Com
       }),
     ],
     gauges: GAUGES,
-    stop: () => Promise.all(senders.map((sender) => sender.stop())),
+    async stop() {
+      isStopping = true
+      await Promise.all(senders.map((sender) => sender.stop()))
+    },
   }
 }
 

@@ -9,13 +9,19 @@ import { type Body, disk, FOLDER_MODE, readContent, readSeal, writeSealed } from
 import { absent, folderMultipart } from './folder-multipart.ts'
 import { layout, moveIntoPlace, OBJECT_SUFFIX, removeEmptyFolders, sweepTemporary, syncFolder } from './folder-path.ts'
 import { checkContentType, checkFolderPrefix, checkKey, checkPrefix, checkRange } from './key.ts'
-import { type ObjectInfo, type ObjectStore, type PutOptions, StoreError } from './object-store.ts'
+import { type CopyOptions, type ObjectInfo, type ObjectStore, type PutOptions, StoreError } from './object-store.ts'
+
+export interface FolderOptions {
+  folder: string
+  /** Has what is copied, if this store does not. */
+  sourceOf?: (key: string) => Pick<ObjectStore, 'get'>
+}
 
 /**
  * An object store in a folder, for one machine. Several processes may use the same folder at once. A killed process
  * leaves temporary files (removed a day later) but never half an object. An acknowledged put survives a power failure.
  */
-export function openFolderStore(options: { folder: string }): ObjectStore {
+export function openFolderStore(options: FolderOptions): ObjectStore {
   const at = layout(options.folder)
   for (const path of [at.objects, at.temporary, at.uploads, at.completing])
     mkdirSync(path, { recursive: true, mode: FOLDER_MODE })
@@ -74,6 +80,17 @@ export function openFolderStore(options: { folder: string }): ObjectStore {
     }
   }
 
+  async function copy(from: string, to: string, { signal, onPart }: CopyOptions = {}): Promise<ObjectInfo> {
+    const { info, body } = await (options.sourceOf?.(from) ?? { get }).get(from, undefined, signal)
+    try {
+      await onPart?.(info.size)
+      const { contentType, size } = info
+      return await put(to, body, { contentType, size, ...(signal && { signal }) })
+    } finally {
+      body.destroy()
+    }
+  }
+
   async function remove(key: string): Promise<boolean> {
     checkKey(key)
     const path = at.object(key)
@@ -109,6 +126,8 @@ export function openFolderStore(options: { folder: string }): ObjectStore {
     head,
     list,
     delete: async (key) => void (await remove(key)),
+    deleteForGood: async (key) => void (await remove(key)),
+    copy,
     deletePrefix,
     createMultipart: (key, o) => disk(multipart.create(key, o)),
     // Not through disk(): errors of the body must reach the caller unchanged.

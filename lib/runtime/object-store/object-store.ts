@@ -7,6 +7,8 @@ export interface ObjectInfo {
   etag: string
   contentType: string
   lastModified: Date
+  /** As the server names it; unset for its standard class, and for a store without classes. */
+  storageClass?: string
 }
 
 export type ListedObject = Omit<ObjectInfo, 'contentType'>
@@ -41,9 +43,15 @@ export interface PutPartOptions {
   release?: Release
 }
 
+export interface CopyOptions {
+  signal?: AbortSignal
+  /** Called before each part, or before the whole of a small object, with its bytes. Rejects to stop. */
+  onPart?(bytes: number): Promise<void>
+}
+
 /**
  * Why a store refused. `NotFound`: no such object or upload. `InvalidPart`: complete named a part or etag that does not
- * exist. `BadDigest`, `IncompleteBody`, `EntityTooSmall` as in S3. `Unavailable`: retry later. `BadConfiguration`: an
+ * exist. `BadDigest`, `IncompleteBody`, `EntityTooSmall` as in S3. `Locked`: the bucket keeps the object, see `until`. `Unavailable`: retry later. `BadConfiguration`: an
  * administrator must correct the store's settings first.
  */
 export type StoreErrorCode =
@@ -52,15 +60,19 @@ export type StoreErrorCode =
   | 'BadDigest'
   | 'IncompleteBody'
   | 'EntityTooSmall'
+  | 'Locked'
   | 'Unavailable'
   | 'BadConfiguration'
 
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   readonly code: StoreErrorCode
-  constructor(code: StoreErrorCode, message: string, options?: ErrorOptions) {
+  /** When the lock of an object ends, as far as the store says. */
+  readonly until: Date | undefined
+  constructor(code: StoreErrorCode, message: string, options?: ErrorOptions & { until?: Date | undefined }) {
     super(message, options)
     this.code = code
+    this.until = options?.until
   }
 }
 
@@ -84,11 +96,22 @@ export interface ObjectStore {
   /** Succeeds also when the object does not exist. */
   delete(key: string): Promise<void>
   /**
+   * Deletes an object in a way that leaves nothing to pay for or to read: in a bucket with versions all of them, and their
+   * delete markers. Throws Locked for what the bucket keeps. Succeeds also when the object does not exist.
+   */
+  deleteForGood(key: string): Promise<void>
+  /**
    * Deletes everything below the prefix, which must end in `/`: objects, in a bucket with versions all of those and the
    * delete markers, and multipart uploads that were not completed. Returns how many it deleted, so that 0 means that
    * the prefix was empty.
    */
   deletePrefix(prefix: string): Promise<number>
+
+  /**
+   * Copies an object with its type; a copy that exists is replaced. Not for jobs. Throws NotFound. Proves nothing but the
+   * size: `moveToCold` compares the bytes. A copy may appear after the client that asked for it is gone.
+   */
+  copy(from: string, to: string, options?: CopyOptions): Promise<ObjectInfo>
 
   createMultipart(key: string, options: { contentType: string }): Promise<string>
   /** Streams one part. A part of the same number is replaced. */

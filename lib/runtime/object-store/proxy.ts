@@ -43,6 +43,8 @@ class ProxyGone extends StoreError {
 /** The grant does not permit the request. A repetition changes nothing. */
 class ProxyRefusal extends StoreError {}
 
+const notForJobs = () => new StoreError('BadConfiguration', 'The store proxy does not offer this to jobs')
+
 const asStoreError = (error: unknown): StoreError => (error instanceof StoreError ? error : new ProxyGone(error))
 
 const refusal: Errors['ofAnswer'] = (status, text) => {
@@ -141,6 +143,8 @@ export function openProxyStore({ socket, idleMs = IDLE_MS }: { socket: string; i
       checkKey(key)
       await call(DoneBody, 'object', { key }, { method: 'DELETE' })
     },
+    copy: () => Promise.reject(notForJobs()),
+    deleteForGood: () => Promise.reject(notForJobs()),
     async deletePrefix(prefix) {
       checkFolderPrefix(prefix)
       return (await call(DeletedBody, 'list', { prefix }, { method: 'DELETE' })).deleted

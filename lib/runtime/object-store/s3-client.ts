@@ -1,5 +1,7 @@
+import { text } from 'node:stream/consumers'
 import { Client } from 'minio'
 import type { Connections } from './http.ts'
+import { S3Refusal } from './s3-http.ts'
 
 export interface S3Options {
   endpoint: string
@@ -15,12 +17,31 @@ export interface S3Options {
   scratch?: string
   /** Milliseconds without traffic after which a connection is closed. */
   idleMs?: number
+  /** The storage class of what is copied to a cold key. */
+  coldClass?: string | undefined
+  /** Where a key lies that is copied, if not in this bucket. */
+  bucketOf?: (key: string) => string
+  /** Bytes above which an object is copied in parts of this size. */
+  copyPartBytes?: number
 }
 
 /** Exposes listParts, which the client has but its type declares as protected, and the ids of versions. */
 class ClientWithParts extends Client {
   parts(bucket: string, key: string, uploadId: string) {
     return this.listParts(bucket, key, uploadId)
+  }
+
+  /**
+   * CopyObject, or with `query` UploadPartCopy; both sign all of their headers. The client's own `copyObject` and
+   * `composeObject` are not used: the first sends no class, the second loses half of a large object without an error.
+   */
+  async copyFrom(bucket: string, key: string, headers: Record<string, string>, query?: string): Promise<string> {
+    const request = { method: 'PUT', bucketName: bucket, objectName: key, headers, ...(query && { query }) }
+    const xml = await text(await this.makeRequestAsync(request))
+    // A copy that failed after it began is answered with 200 and an error in the body.
+    const etag = /<ETag>(?:&quot;|")?([^<&"]+)/.exec(xml)?.[1]
+    if (!etag) throw new S3Refusal(/<Code>([^<]{1,100})</.exec(xml)?.[1] ?? 'InternalError', 'The copy failed')
+    return `"${etag}"`
   }
 
   /** The first page of all versions and delete markers below a prefix. */

@@ -15,6 +15,7 @@ import {
   checkRange,
 } from './key.ts'
 import {
+  type CopyOptions,
   type ObjectInfo,
   type ObjectStore,
   type PartInfo,
@@ -24,6 +25,7 @@ import {
 } from './object-store.ts'
 import { retrying } from './retry.ts'
 import { connect, type S3Options } from './s3-client.ts'
+import { COPY_PART_BYTES, copyInServer, mustHaveSize } from './s3-copy.ts'
 import { asStoreError, mayPass, openS3Connections, S3Refusal } from './s3-http.ts'
 import { putInParts, SINGLE_PUT_MAX, uploadInParts } from './s3-parts.ts'
 import { removeLeftSpills } from './s3-spill.ts'
@@ -38,8 +40,9 @@ export function openS3Store(options: S3Options): ObjectStore {
   const wire = openS3Connections(new URL(options.endpoint), { idleMs: options.idleMs ?? 60_000, ca: options.ca })
   const client = connect(options, options.endpoint, wire)
   const forClients = options.publicEndpoint ? connect(options, options.publicEndpoint, wire) : client
-  const sign = (method: string, key: string, query: Record<string, string> = {}) =>
-    client.presignedUrl(method, bucket, key, URL_SECONDS, query)
+  const signIn = (place: string, method: string, key: string, query: Record<string, string> = {}) =>
+    client.presignedUrl(method, place, key, URL_SECONDS, query)
+  const sign = (method: string, key: string, query?: Record<string, string>) => signIn(bucket, method, key, query)
 
   async function put(key: string, body: Body, { contentType, size, signal, release }: PutOptions): Promise<ObjectInfo> {
     checkKey(key)
@@ -77,10 +80,10 @@ export function openS3Store(options: S3Options): ObjectStore {
     }
   }
 
-  async function head(key: string): Promise<ObjectInfo | undefined> {
+  async function head(key: string, place = bucket): Promise<ObjectInfo | undefined> {
     checkKey(key)
     try {
-      const answer = await again(async () => wire.exchange(await sign('HEAD', key), { method: 'HEAD' }))
+      const answer = await again(async () => wire.exchange(await signIn(place, 'HEAD', key), { method: 'HEAD' }))
       answer.resume()
       return infoOf(key, answer)
     } catch (error) {
@@ -122,10 +125,53 @@ export function openS3Store(options: S3Options): ObjectStore {
     for (let count = 0; ; ) {
       const versions = await again(() => client.versions(bucket, prefix))
       if (versions.length === 0) return count
-      const refused = (await again(() => client.removeObjects(bucket, versions))).filter(Boolean)
-      if (refused.length > 0) throw new StoreError('Unavailable', `${refused.length} objects could not be deleted`)
+      await removeVersions(versions)
       count += versions.length
     }
+  }
+
+  async function removeVersions(versions: readonly Version[]): Promise<void> {
+    const refused = (await again(() => client.removeObjects(bucket, [...versions]))).filter(Boolean)
+    if (refused.length === 0) return
+    // The answer says no more than `AccessDenied`, for a lock and for a missing right.
+    for (const version of versions) {
+      const until = await lockOf(version).catch(() => undefined)
+      if (until === undefined || (until !== null && until.getTime() <= Date.now())) continue
+      const end = until === null ? 'without an end' : `until ${until.toISOString()}`
+      throw new StoreError('Locked', `The bucket locks ${version.name} ${end}`, { until: until ?? undefined })
+    }
+    throw new StoreError('Unavailable', `${refused.length} objects could not be deleted`)
+  }
+
+  /** When the lock of a version ends; null for one that has no end. Undefined without a lock. */
+  async function lockOf({ name, versionId }: Version): Promise<Date | null | undefined> {
+    const query = versionId === undefined ? {} : { versionId }
+    const answer = await again(async () => wire.exchange(await sign('HEAD', name, query), { method: 'HEAD' }))
+    answer.resume()
+    const { headers } = answer
+    if (headers['x-amz-object-lock-legal-hold'] === 'ON') return null
+    const until = headers['x-amz-object-lock-retain-until-date']
+    return typeof until === 'string' ? new Date(until) : undefined
+  }
+
+  async function deleteForGood(key: string): Promise<void> {
+    checkKey(key)
+    for (;;) {
+      // Keys that only begin with this one come after it.
+      const versions = (await again(() => client.versions(bucket, key))).filter(({ name }) => name === key)
+      if (versions.length === 0) return
+      await removeVersions(versions)
+    }
+  }
+
+  async function copy(from: string, to: string, o: CopyOptions = {}): Promise<ObjectInfo> {
+    checkKey(to)
+    const place = options.bucketOf?.(from) ?? bucket
+    const source = await head(from, place)
+    if (!source) throw new StoreError('NotFound', `No object ${from}`)
+    const copying = { client, bucket, again, partBytes: options.copyPartBytes ?? COPY_PART_BYTES, abortBelow }
+    await copyInServer({ ...copying, coldClass: options.coldClass }, { ...source, bucket: place }, to, o).catch(rethrow)
+    return mustHaveSize(await head(to), source, to)
   }
 
   const abort = (key: string, uploadId: string) =>
@@ -136,9 +182,11 @@ export function openS3Store(options: S3Options): ObjectStore {
   const store: ObjectStore = {
     put,
     get,
-    head,
+    head: (key) => head(key),
     list,
+    copy,
     deletePrefix,
+    deleteForGood,
     async delete(key) {
       checkKey(key)
       await again(() => client.removeObject(bucket, key))
@@ -219,6 +267,11 @@ export function openS3Store(options: S3Options): ObjectStore {
   return store
 }
 
+interface Version {
+  name: string
+  versionId?: string
+}
+
 interface WholeOptions {
   contentType: string
   size: number
@@ -227,6 +280,7 @@ interface WholeOptions {
 }
 
 function infoOf(key: string, { headers }: IncomingMessage): ObjectInfo {
+  const storageClass = headers['x-amz-storage-class']
   const total = /\/(\d+)$/.exec(headers['content-range'] ?? '')?.[1] ?? headers['content-length'] ?? 0
   return {
     key,
@@ -235,6 +289,8 @@ function infoOf(key: string, { headers }: IncomingMessage): ObjectInfo {
     contentType: headers['content-type'] ?? 'application/octet-stream',
     // The answer to a PUT has no Last-Modified; its Date is the same moment.
     lastModified: new Date(headers['last-modified'] ?? headers.date ?? Date.now()),
+    // Absent for the standard class, except after a copy to it.
+    ...(typeof storageClass === 'string' && storageClass !== 'STANDARD' && { storageClass }),
   }
 }
 

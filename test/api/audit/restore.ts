@@ -9,13 +9,15 @@ import { insertAudit } from '../../../api/audit/queries.ts'
 import { startSealer } from '../../../api/audit/sealer.ts'
 import { openDatabase } from '../../../api/db/db.ts'
 import { migrate } from '../../../api/db/migrate.ts'
-import { newUuid } from '../../../lib/contract/ids.ts'
+import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { startEmbeddedPostgres } from '../../../local/postgres.ts'
 import { auditWorld } from '../../support/audit.ts'
+import { commandLine } from '../../support/command-line.ts'
 import { testStore } from '../../support/conversion-world.ts'
 import { testDatabase, withDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
 import { matchWhole } from '../../support/match-whole.ts'
+import { AUDIT_KEYS } from '../../support/personal-data.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
 /** The seal of a log that was restored: to an earlier time, and into another cluster. */
@@ -47,7 +49,7 @@ const entry = () => ({
 
 t.test('a log that was restored to an earlier time goes on, and says so', async (t) => {
   const database = await testDatabase(t)
-  const { store } = await testStore(t)
+  const { store, storeFolder } = await testStore(t)
   const before = auditWorld(database, store)
   await before.entries(5)
   await before.seal()
@@ -86,10 +88,13 @@ t.test('a log that was restored to an earlier time goes on, and says so', async 
   t.match(restore, { details: { operation: 'restored to an earlier time', sealed: 5, anchored: 8 } })
   const expected = { entries: 10, ended: 1, restores: [{ entry: /^aud_/ }] }
   t.match(await after.verify(), { ...expected, findings: [{ what: 'restore not accepted', sealed: 5, anchored: 8 }] })
-  await after.accept(restore.entry_id)
+  const env = { DATABASE_URL: restored.url, STORE_KIND: 'folder', STORE_FOLDER: storeFolder, AUDIT_KEYS }
+  const accept = (id: Uuid) => commandLine(['audit', 'accept-restore', formatId('audit', id)], env)
+  t.match(await accept(newUuid()), { code: 3, err: /No restore has this entry/ })
+  const entryId = formatId('audit', restore.entry_id)
+  t.match(await accept(restore.entry_id), { code: 0, out: { entry: entryId, timeline: 1, sealed: 5, anchored: 8 } })
   await after.seal()
   t.match(await after.verify(), { ...expected, entries: 11, findings: [] })
-  t.equal(await after.accept(newUuid()), undefined, 'no other entry tells of a restore')
   await after.notice()
   t.equal((await after.sql('select timeline from audit_cursor'))[0].timeline, 1, 'once')
 

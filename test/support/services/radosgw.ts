@@ -22,6 +22,16 @@ export interface TlsFiles {
   key: string
 }
 
+/** A storage class of the default target, which reads at once as everything does here. */
+export const COLD_CLASS = 'GLACIER_IR'
+const PLACEMENT = ['--placement-id', 'default-placement', '--storage-class', COLD_CLASS]
+const PLACEMENTS = [
+  {
+    zonegroup: ['--rgw-zonegroup', 'default', ...PLACEMENT],
+    zone: ['--rgw-zone', 'default', ...PLACEMENT, '--data-pool', 'default.rgw.ir'],
+  },
+]
+
 const PROGRAMS = ['ceph-mon', 'ceph-osd', 'radosgw', 'radosgw-admin', 'ceph', 'monmaptool']
 const REGION = 'us-east-1'
 
@@ -104,6 +114,11 @@ async function startCeph(
   const keys = { accessKey: 'TESTACCESS', secretKey: randomBytes(20).toString('hex') }
   const user = ['--uid=test', '--display-name=test', `--access-key=${keys.accessKey}`, `--secret-key=${keys.secretKey}`]
   await runProgram('radosgw-admin', ['-c', conf, 'user', 'create', ...user])
+  // Without a realm, classes are known once they are in the zone, before the gateway starts.
+  for (const { zonegroup, zone } of PLACEMENTS) {
+    await runProgram('radosgw-admin', ['-c', conf, 'zonegroup', 'placement', 'add', ...zonegroup])
+    await runProgram('radosgw-admin', ['-c', conf, 'zone', 'placement', 'add', ...zone])
+  }
   const endpoint = `http://${plain}`
   await daemon('radosgw', ['-n', 'client.rgw'], async () => (await fetch(endpoint)).ok)
   const where = tls ? { endpoint: `https://${secureAddress}`, publicEndpoint: endpoint } : { endpoint }

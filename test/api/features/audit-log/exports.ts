@@ -2,7 +2,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { shredPersonKeys } from '../../../../api/audit/key-queries.ts'
 import { csvField } from '../../../../api/features/audit-log/csv-plan.ts'
+import { auditLogPart } from '../../../../api/features/audit-log/erasure.ts'
 import { eraseAuditExportsOf } from '../../../../api/features/audit-log/export-commands.ts'
 import { startExporter } from '../../../../api/features/audit-log/exporter.ts'
 import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
@@ -29,8 +31,8 @@ const show = (id: string, who = root) => call(who, 'GET', `/admin/audit/export/$
 const rowOf = async (id: string) =>
   (await admin.query('select * from audit_exports where id = $1', [uuidOf('export', id)])).rows[0]
 
-function exporter(t: { teardown(done: () => Promise<void>): void }, options = {}) {
-  const deps = { db: worker, store, personalData, log: quietLog(), clock: systemClock }
+function exporter(t: { teardown(done: () => Promise<void>): void }, options = {}, given = {}) {
+  const deps = { db: worker, store, personalData, log: quietLog(), clock: systemClock, ...given }
   const started = startExporter(deps, { partBytes: MIN_PART_BYTES, pageEntries: 100, idleMs: 50, ...options })
   t.teardown(() => started.stop())
   return started
@@ -242,4 +244,52 @@ t.test('a worker that stalls behind the completion leaves the file to the one th
   await late.stop()
   const { text } = await download(done)
   t.equal(text.trimEnd().split('\n').length, entries)
+})
+
+t.test('an erasure ends the exports of others that are ready, and has those under way begin again', async (t) => {
+  await admin.query('delete from audit_exports')
+  const { wire, actorId, entries } = await aBusyPerson(6)
+  const id = newUuid()
+  const box = await personalData.encrypt({ entryId: id, personId: actorId }, { ipAddress: '203.0.113.7' })
+  const given = { personal: box?.personal ?? null, keyVersion: box?.keyVersion ?? null }
+  await addEntries(admin, [{ id, actorId, at: daysAgo(20), ...given }])
+  await sealAll(admin)
+  const first = exporter(t)
+  const other = await aPerson(api, ['ROLE_ADMIN'])
+  const ready = (await request({ format: 'jsonl', actor_id: wire }, other)).data.export_id
+  const { text } = await download(await completed(ready, other))
+  t.match(text, '203.0.113.7')
+  await first.stop()
+
+  const { data } = await request({ format: 'jsonl', actor_id: wire })
+  const row = () => rowOf(data.export_id)
+  const isErased = Promise.withResolvers<void>()
+  const slow = {
+    ...store,
+    async completeMultipart(...given: Parameters<typeof store.completeMultipart>) {
+      await isErased.promise
+      return store.completeMultipart(...given)
+    },
+  }
+  // Has the key of the person in memory: no notification tells it.
+  const late = exporter(t, {}, { store: slow })
+  await eventually('its parts', async () => (await row()).etags.length === 2)
+  const step = auditLogPart.erase?.find(({ name }) => name === 'audit.exports-of-others')
+  if (!step) throw new Error('no such step')
+  const erasure = [{ ...api, db: worker, store }, { userId: actorId }] as unknown as Parameters<typeof step.run>
+  t.match(await step.run(...erasure), { isWaiting: true }, 'as long as the keys of the person are there')
+  t.equal((await row()).etags.length, 2)
+  await worker.inTransaction({}, (tx) => shredPersonKeys(tx, actorId))
+  t.match(await step.run(...erasure), { counts: { audit_exports: 1 } })
+  t.match(await step.run(...erasure), { counts: { audit_exports: 0 } }, 'again')
+  t.equal((await show(ready, other)).status, 404)
+  t.strictSame(await api.keys(`downloads/${other.id}/`), [])
+  isErased.resolve()
+  const done = await completed(data.export_id)
+  await late.stop()
+  t.match(done, { status: 'completed', progress: { entries: entries + 1 } })
+  const made = await download(done)
+  t.equal(made.text.trimEnd().split('\n').length, entries + 1)
+  t.notMatch(made.text, '203.0.113.7')
+  t.equal((await api.keys(`downloads/${root.id}/${uuidOf('export', data.export_id)}/`)).length, 1, 'one object')
 })

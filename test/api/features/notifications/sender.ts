@@ -1,11 +1,15 @@
 import t from 'tap'
 import { sql } from '../../../../api/db/orm.ts'
+import { writeEntry } from '../../../../api/features/erasure/ledger.ts'
+import { erasureGate } from '../../../../api/features/erasure/worker.ts'
 import type { ChannelPart, Outcome } from '../../../../api/features/notifications/channel.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
+import { testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
 import { notificationWorld, notifying, scriptedChannel } from '../../../support/notifications.ts'
+import { quietLog } from '../../../support/quiet-log.ts'
 import { whileHeld } from '../../../support/while-held.ts'
 
 /** Who is told, how often, and what becomes of a delivery. */
@@ -602,4 +606,57 @@ t.test('a channel that throws or never answers is an attempt without an answer',
   t.match(await world.deliveries(one.email ?? ''), [{ state: 'pending', reason: /broken/ }])
   await worker.stop()
   await database.admin.query('delete from notifications')
+})
+
+t.test('after a restore nothing is sent before the ledger of erasures is read and replayed', async (t) => {
+  const ERASURE_KEY = 'a-key-of-the-tests-which-names-users-in-the-ledger'
+  const { store } = await testStore(t)
+  const [erased, kept] = [await world.person({}), await world.person({})]
+  await writeEntry(store, ERASURE_KEY, { userId: erased.id, at: new Date() })
+  const [byId, byMail, other] = [
+    await world.invitation({ userId: erased.id }),
+    await world.invitation({ email: erased.email }),
+    await world.invitation({ userId: kept.id }),
+  ]
+  let isAway = true
+  const looks: boolean[] = []
+  const list: typeof store.list = (...given) => {
+    looks.push(isAway)
+    if (isAway) throw new Error('away')
+    return store.list(...given)
+  }
+  const { worker: db } = database
+  const config = { ERASURE_KEY } as Parameters<typeof erasureGate>[0]['config']
+  const gate = erasureGate({ db, store: { ...store, list }, log: quietLog(), config } as Parameters<
+    typeof erasureGate
+  >[0])
+  t.teardown(() => gate.stop())
+  const { part, sent } = accepting()
+  const worker = notifying(t, database, [part], { opened: gate.opened })
+  await world.consume(worker, [world.due(byId), world.due(byMail), world.due(other)])
+  await eventually('a second look', () => looks.length > 1)
+  await t.rejects(gate.ready())
+  t.equal(sent.length, 0, 'as long as the store is away')
+  isAway = false
+  await settled(kept.email, 'sent')
+  const suppressed = await settled(erased.email, 'suppressed', 2)
+  for (const { reason } of suppressed) t.match(reason, /account of the recipient is closed/)
+  t.equal(sent.length, 1)
+  await gate.ready()
+
+  // Whoever invites the address afterwards means the person who has it now.
+  await world.consume(worker, [world.due(await world.invitation({ email: erased.email }))])
+  await eventually('one more', async () => (await world.deliveries(erased.email)).some(({ state }) => state === 'sent'))
+})
+
+t.test('a worker that stops before the ledger is read sends nothing', async (t) => {
+  const { part, sent } = accepting()
+  const opened = Promise.withResolvers<boolean>()
+  const worker = notifying(t, database, [part], { opened: opened.promise })
+  const one = await world.invitation()
+  await world.consume(worker, [world.due(one)])
+  opened.resolve(false)
+  await worker.stop()
+  t.equal(sent.length, 0)
+  t.match(await world.deliveries(one.email ?? ''), [{ state: 'pending' }])
 })

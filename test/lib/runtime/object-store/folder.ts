@@ -6,8 +6,12 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
+import { loadConfig } from '../../../../lib/runtime/config.ts'
 import { openFolderStore } from '../../../../lib/runtime/object-store/folder.ts'
 import { layout, moveIntoPlace, removeEmptyFolders } from '../../../../lib/runtime/object-store/folder-path.ts'
+import { moveToCold } from '../../../../lib/runtime/object-store/move-to-cold.ts'
+import { openObjectStore, StoreConfig } from '../../../../lib/runtime/object-store/open.ts'
+import { coldContract } from '../../../support/cold-contract.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { objectStoreContract } from '../../../support/object-store-contract.ts'
 import { readableByOthers } from '../../../support/rights.ts'
@@ -21,6 +25,19 @@ const textType = { contentType: 'text/plain' }
 const MIB = 1024 * 1024
 
 objectStoreContract(t, openFolderStore({ folder }))
+t.test('one folder', async (t) => coldContract(t, openFolderStore({ folder })))
+t.test('two folders', async (t) => {
+  const { hot, cold } = { hot: join(folder, 'two', 'hot'), cold: join(folder, 'two', 'cold') }
+  const config = { STORE_KIND: 'folder', STORE_FOLDER: hot, STORE_COLD_FOLDER: cold }
+  const store = await openObjectStore(loadConfig(StoreConfig, config))
+  coldContract(t, store)
+  t.test('a cold key lies in the second one', async (t) => {
+    await store.put('a/original', 'x', textType)
+    const { key } = await moveToCold(store, 'a/original')
+    t.ok(await openFolderStore({ folder: cold }).head(key))
+    t.notOk(await openFolderStore({ folder: hot }).head(key))
+  })
+})
 
 t.test('has no HTTP door of its own', async (t) => {
   t.equal(await openFolderStore({ folder: t.testdir() }).presignGet('a', 60, 'video/mp2t'), undefined)

@@ -3,10 +3,14 @@ import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'minio'
 import t, { type Test } from 'tap'
+import { loadConfig } from '../../../../lib/runtime/config.ts'
+import { moveToCold } from '../../../../lib/runtime/object-store/move-to-cold.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import { openObjectStore, StoreConfig } from '../../../../lib/runtime/object-store/open.ts'
 import { openS3Store } from '../../../../lib/runtime/object-store/s3.ts'
+import { coldContract } from '../../../support/cold-contract.ts'
 import { objectStoreContract, zeros } from '../../../support/object-store-contract.ts'
-import { startRadosGateway } from '../../../support/services/radosgw.ts'
+import { COLD_CLASS, startRadosGateway } from '../../../support/services/radosgw.ts'
 import { growthOfFourParts } from '../../../support/streaming-memory.ts'
 
 /** The store on S3. Takes over 20 s: it starts a Ceph cluster, and sends 64 MiB parts to see what stays in memory. */
@@ -86,6 +90,75 @@ if (gateway) {
   const store = openS3Store(gateway.s3)
   t.teardown(() => store.close())
   objectStoreContract(t, store)
+
+  const PART = 5 * MIB
+  t.test('one bucket, two classes', async (t) => {
+    const classed = openS3Store({ ...gateway.s3, coldClass: COLD_CLASS, copyPartBytes: PART })
+    t.teardown(() => classed.close())
+    coldContract(t, classed, PART)
+    t.test('the class of a copy is that of its tier, there and back', async (t) => {
+      await classed.put('class/original', 'x', textType)
+      t.notOk('storageClass' in ((await classed.head('class/original')) ?? {}))
+      await classed.copy('class/original', 'class/cold/original')
+      t.equal((await classed.head('class/cold/original'))?.storageClass, COLD_CLASS)
+      await classed.copy('class/cold/original', 'class/back')
+      t.notOk('storageClass' in ((await classed.head('class/back')) ?? {}))
+      const unknown = openS3Store({ ...gateway.s3, coldClass: 'NO_SUCH_CLASS' })
+      t.teardown(() => unknown.close())
+      await t.rejects(unknown.copy('class/original', 'class/cold/other'), {
+        code: 'Unavailable',
+        message: /InvalidArgument|Storage/,
+      })
+      t.equal(await classed.head('class/cold/other'), undefined)
+    })
+  })
+  t.test('two buckets', async (t) => {
+    const cold = await gateway.makeBucket('cold-tier')
+    const { endpoint, region, accessKey, secretKey, bucket } = gateway.s3
+    const both = await openObjectStore(
+      loadConfig(StoreConfig, {
+        ...{
+          STORE_KIND: 's3',
+          S3_ENDPOINT: endpoint,
+          S3_REGION: region,
+          S3_BUCKET: bucket,
+          S3_COLD_BUCKET: cold.bucket,
+        },
+        ...{ S3_ACCESS_KEY: accessKey, S3_SECRET_KEY: secretKey, S3_COLD_CLASS: COLD_CLASS },
+      }),
+    )
+    t.teardown(() => both.close())
+    coldContract(t, both)
+    await both.put('two/original', 'x', textType)
+    const { key } = await moveToCold(both, 'two/original')
+    t.match(await (await fetch((await both.presignGet(key, 60, 'text/plain')) ?? '')).text(), 'x')
+    t.match(await both.presignGet(key, 60, 'text/plain'), /\/cold-tier\/two\/cold\/original/)
+    t.equal(await store.head(key), undefined)
+  })
+
+  t.test('what the bucket locks is told from what it refuses, with the end of the lock', async (t) => {
+    const { hostname, port } = new URL(gateway.s3.endpoint)
+    const { accessKey, secretKey, region } = gateway.s3
+    const client = new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
+    await client.makeBucket('locking', region, { ObjectLocking: true })
+    const locking = openS3Store({ ...gateway.s3, bucket: 'locking' })
+    t.teardown(() => locking.close())
+    await locking.put('m/1/original', 'x', textType)
+    const until = new Date(Math.ceil(Date.now() / 1000) * 1000 + 3_600_000)
+    const retention = { mode: 'GOVERNANCE', retainUntilDate: until.toISOString() }
+    // The declared type of the options is `never`.
+    await client.putObjectRetention('locking', 'm/1/original', retention as never)
+    const locked = { code: 'Locked', until }
+    await t.rejects(locking.deletePrefix('m/1/'), locked)
+    await t.rejects(locking.deleteForGood('m/1/original'), locked)
+    t.ok(await locking.head('m/1/original'))
+    const second = await client.putObject('locking', 'm/2/original', Buffer.from('x'), 1)
+    // Declared without its promise.
+    await Promise.resolve(
+      client.setObjectLegalHold('locking', 'm/2/original', { status: 'ON', versionId: second.versionId ?? '' }),
+    )
+    await t.rejects(locking.deleteForGood('m/2/original'), { code: 'Locked', until: undefined })
+  })
 
   t.test('in a bucket with versions, deletes them all below a prefix, and the delete markers', async (t) => {
     const s3 = await gateway.makeBucket('with-versions')

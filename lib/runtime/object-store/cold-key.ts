@@ -1,0 +1,14 @@
+import { StoreError } from './object-store.ts'
+
+/**
+ * The tier of an object is a part of its key: keys with the segment `cold` lie in the cold class or bucket. So every reader
+ * of a row's key finds the object, and a prefix has both tiers below it.
+ */
+export const isColdKey = (key: string): boolean => key.includes('/cold/')
+
+/** `a/b/original` in the cold tier is `a/b/cold/original`. */
+export function coldKeyOf(key: string): string {
+  const cut = key.lastIndexOf('/') + 1
+  if (cut === 0 || isColdKey(key)) throw new StoreError('BadConfiguration', `${key} has no place in the cold tier`)
+  return `${key.slice(0, cut)}cold/${key.slice(cut)}`
+}
