@@ -56,7 +56,13 @@ export async function startRetention(
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-retention-'))
   const log = join(folder, 'termination-log')
   const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
-  const [command = '', ...args] = [...mortal, process.execPath, '--max-semi-space-size=2', MAIN]
+  const [command = '', ...args] = [
+    ...mortal,
+    process.execPath,
+    '--max-semi-space-size=2',
+    '--max-old-space-size=64',
+    MAIN,
+  ]
   const child = spawn(command, args, {
     env: {
       PATH: process.env['PATH'],

@@ -120,6 +120,22 @@ t.test('a lease that ended is no right any more: a late process changes nothing'
   await isPurgedOnce(t, id)
 })
 
+t.test('a process whose lease is another one’s by now leaves the row to that', async (t) => {
+  const [id = ''] = await trashed()
+  const stop = new AbortController()
+  const slow: ObjectStore = {
+    ...store,
+    async deletePrefix(prefix) {
+      await admin.query('update media set lease_token = gen_random_uuid()')
+      stop.abort()
+      return store.deletePrefix(prefix)
+    },
+  }
+  t.match(await carry({}, { store: slow, signal: stop.signal }), { purged: 0, ended: 'Stopped' })
+  t.equal(await rows([id]), 1)
+  t.equal(await purges(id), 0)
+})
+
 t.test('an item that cannot be purged is an error of its own, once for each run', async (t) => {
   const [stuck = '', fine = ''] = await trashed(2)
   const broken: ObjectStore = {
