@@ -11,7 +11,6 @@ const tables: PersonalPart['personal'] = {
       uploader_id: { person: 'gone' },
       original_filename: { erase: 'row deleted', canary: 'text' },
       mime_type: { harmless: 'a type that the program knows' },
-      original_tier: { harmless: 'a tier of the store' },
       sha256: { erase: 'row deleted', canary: 'token' },
       live_photo_pair_id: { erase: 'row deleted', canary: 'token' },
       asset_identifier: { erase: 'row deleted', canary: 'text' },
@@ -61,7 +60,6 @@ const tables: PersonalPart['personal'] = {
     holds: 'which parts of a file have arrived',
     kept: 'as long as the session',
     columns: {
-      original_tier: { harmless: 'a tier of the store' },
       sha256: { erase: 'row deleted', canary: 'token' },
       etag: { harmless: 'an answer of the object store' },
     },
