@@ -11,7 +11,7 @@ export const retentionTemplate: PodTemplate = {
       {
         name: 'retention',
         image: 'keepsake',
-        command: ['node', 'api/features/retention/main.js'],
+        command: ['node', '--max-semi-space-size=2', '--max-old-space-size=64', 'api/features/retention/main.js'],
         envFrom: [{ secretRef: { name: RETENTION_SECRET } }],
         resources: { limits: { memory: '512Mi' } },
         terminationMessagePolicy: 'FallbackToLogsOnError',
