@@ -132,7 +132,7 @@ export async function markPurged(tx: Tx, day: Day): Promise<{ entries: number; m
   const { rows } = await tx.execute<{ entries: number; manifest: string }>(sql`
     update audit_archives set tier = 'purged', left_key = object_key, members = '[]'
     where day = ${day}::date and tier <> 'purged' returning entries, manifest_sha256 as manifest`)
-  await tx.execute(sql`delete from audit_actor_days where day = ${day}::date`)
+  if (rows.length > 0) await tx.execute(sql`select audit_forget_day(${day}::date)`)
   return rows[0]
 }
 

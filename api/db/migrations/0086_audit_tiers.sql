@@ -17,8 +17,18 @@ create table audit_day_leases (
   lease_token uuid
 );
 grant select, insert, update on audit_day_leases to keepsake_worker;
--- With the day that is purged.
-grant delete on audit_actor_days to keepsake_worker;
+
+-- Forgets who did something on a purged day; the programs delete nothing from the log themselves.
+create function audit_forget_day(of_day date) returns void
+language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $$
+begin
+  if not exists (select from public.audit_archives where day = of_day and tier = 'purged') then
+    raise exception 'day % is not purged', of_day;
+  end if;
+  delete from public.audit_actor_days where day = of_day;
+end $$;
+revoke all on function audit_forget_day(date) from public;
+grant execute on function audit_forget_day(date) to keepsake_worker;
 
 -- As in 0052, by the clock of retention.
 create or replace function audit_old_table(of_day date) returns text
