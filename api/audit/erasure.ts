@@ -57,7 +57,7 @@ export const auditPart: PersonalPart = {
     audit_day_leases: {
       holds: 'which process moves which day',
       kept: '7 years',
-      columns: { id: { harmless: 'random' }, lease_token: { harmless: 'random' } },
+      columns: { lease_token: { harmless: 'random' } },
     },
     audit_days: {
       holds: 'the days whose chains are closed',
