@@ -80,7 +80,8 @@ export function isSame(old: KubeObject | undefined, fresh: KubeObject): boolean 
   return isDeepStrictEqual([before, old.spec, old.status], [after, fresh.spec, fresh.status])
 }
 
-function trimMetadata(m: ObjectMeta): ObjectMeta {
+/** Names, versions and times, without labels, annotations and owners. */
+export function trimMetadata(m: ObjectMeta): ObjectMeta {
   const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp } = m
   return {
     name,

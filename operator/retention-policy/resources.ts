@@ -9,6 +9,7 @@ import {
 import type { Cluster, KubeObject, ObjectKey, Reflection } from '../../lib/runtime/kube/cluster.ts'
 import type { Pod } from '../jobs/batch.ts'
 import type { OwnerChanged } from '../jobs/caches.ts'
+import { trimMetadata } from '../jobs/trim.ts'
 import { OwnWrites } from '../runtime/own-writes.ts'
 import { further, type PodResult, resultOf } from './result.ts'
 
@@ -101,21 +102,14 @@ const jobOf = ({ metadata }: KubeObject) => metadata.ownerReferences?.find((o) =
 
 /** Only what the plan reads. */
 export function trimPolicy(policy: RawPolicy): RawPolicy {
-  const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp, finalizers } =
-    policy.metadata
+  const { finalizers } = policy.metadata
   const annotations = Object.fromEntries(
     Object.entries(policy.metadata.annotations ?? {}).filter(([key]) => key === RUN_REQUESTED || key === CONFIRM_RUN),
   )
   return {
     ...policy,
     metadata: {
-      name,
-      ...(namespace !== undefined && { namespace }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(generation !== undefined && { generation }),
-      ...(creationTimestamp !== undefined && { creationTimestamp }),
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      ...trimMetadata(policy.metadata),
       ...(finalizers && { finalizers }),
       ...(Object.keys(annotations).length > 0 && { annotations }),
     },

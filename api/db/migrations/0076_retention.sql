@@ -62,8 +62,8 @@ create table retention_counts (
   primary key (run, process)
 );
 
--- Whoever adds one takes an advisory lock alone that the last transaction of every purge shares: a purge sees the hold, or
--- has committed before it.
+-- The command that adds a hold takes an advisory lock exclusively, and the last transaction of every purge shares it: a purge
+-- sees the hold, or has committed before it.
 create table legal_holds (
   id uuid primary key,
   kind text not null check (kind in ('person', 'event', 'organization')),

@@ -110,7 +110,7 @@ t.test('a result counts also when its pod is gone before anyone looks', async (t
   t.match(w.ready(), { status: 'False', reason: 'RunFailed' })
 })
 
-t.test('a Job that somebody deletes leaves what was known', async (t) => {
+t.test('after an administrator deletes the Job, the operator records the last known figures', async (t) => {
   const w = retentionWorld()
   w.minutes(0)
   await w.settle()
@@ -390,33 +390,36 @@ t.test('a request is refused in words', async (t) => {
   t.match(await refusal(retentionWorld({ template: undefined })), /^Refused: the operator has no template/)
 })
 
-t.test('a run that asks for a confirmation stops the policy until somebody confirms it', async (t) => {
-  const w = retentionWorld()
-  w.minutes(0)
-  await w.settle()
-  const first = w.job().metadata.name
-  w.addPod('a')
-  w.endPod('a', aResult({ due: 5000, ended: 'ConfirmationRequired', reason: '5000 of 6000 are due' }))
-  w.completeJob()
-  await w.settle()
-  t.match(w.ready(), { status: 'False', reason: 'ConfirmationRequired', message: new RegExp(`confirm-run=${first}`) })
-  w.minutes(20)
-  await w.settle()
-  t.equal(w.jobs().length, 1, 'its slots pass')
-  t.equal(w.status().nextRun, undefined)
-  w.annotate(CONFIRM_RUN, 'trash-1')
-  await w.settle()
-  t.match(w.status().lastConfirmation, { value: 'trash-1', answer: /^Refused: there is no run of this name/ })
-  w.annotate(CONFIRM_RUN, first)
-  await w.settle()
-  const { active = '' } = w.status()
-  t.match(w.run(active), { confirmed: true })
-  t.match(w.status().lastConfirmation, { value: first, answer: `Started run ${active}` })
-  w.completeJob(active)
-  await w.settle()
-  t.match(w.status().active, /^trash-\d+$/, 'the schedule goes on, and makes up for the slots that passed')
-  t.match(w.run(w.status().active), { confirmed: false })
-})
+t.test(
+  'after a run that asks for a confirmation, the operator starts none until an administrator confirms',
+  async (t) => {
+    const w = retentionWorld()
+    w.minutes(0)
+    await w.settle()
+    const first = w.job().metadata.name
+    w.addPod('a')
+    w.endPod('a', aResult({ due: 5000, ended: 'ConfirmationRequired', reason: '5000 of 6000 are due' }))
+    w.completeJob()
+    await w.settle()
+    t.match(w.ready(), { status: 'False', reason: 'ConfirmationRequired', message: new RegExp(`confirm-run=${first}`) })
+    w.minutes(20)
+    await w.settle()
+    t.equal(w.jobs().length, 1, 'its slots pass')
+    t.equal(w.status().nextRun, undefined)
+    w.annotate(CONFIRM_RUN, 'trash-1')
+    await w.settle()
+    t.match(w.status().lastConfirmation, { value: 'trash-1', answer: /^Refused: there is no run of this name/ })
+    w.annotate(CONFIRM_RUN, first)
+    await w.settle()
+    const { active = '' } = w.status()
+    t.match(w.run(active), { confirmed: true })
+    t.match(w.status().lastConfirmation, { value: first, answer: `Started run ${active}` })
+    w.completeJob(active)
+    await w.settle()
+    t.match(w.status().active, /^trash-\d+$/, 'the schedule goes on, and makes up for the slots that passed')
+    t.match(w.run(w.status().active), { confirmed: false })
+  },
+)
 
 t.test('a window keeps a slot waiting, and ends what starts in it', async (t) => {
   const w = retentionWorld({ spec: { schedule: EVERY_TEN } })

@@ -644,7 +644,7 @@ t.test('after a restore nothing is sent before the ledger of erasures is read an
   t.equal(sent.length, 1)
   await gate.ready()
 
-  // Whoever invites the address afterwards means the person who has it now.
+  // An invitation that a host sends to the address afterwards is for the person who has it now.
   await world.consume(worker, [world.due(await world.invitation({ email: erased.email }))])
   await eventually('one more', async () => (await world.deliveries(erased.email)).some(({ state }) => state === 'sent'))
 })
