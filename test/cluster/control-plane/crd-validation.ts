@@ -1,11 +1,12 @@
 import t from 'tap'
 import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
-import { ClusterError, type KubeObject } from '../../../lib/runtime/kube/cluster.ts'
+import type { KubeObject } from '../../../lib/runtime/kube/cluster.ts'
 import { highlightRender } from '../../../operator/highlight-render/kind.ts'
 import { aHighlightItem } from '../../support/highlight-render.ts'
 import { operatorPlane } from '../../support/operator-plane.ts'
 import { kitOf } from '../../support/program-kinds.ts'
 import { anInput, newTranscodeJob } from '../../support/transcode-job.ts'
+import { answer } from '../api-answer.ts'
 import { controlPlane } from '../support.ts'
 
 t.setTimeout(900_000)
@@ -18,16 +19,6 @@ const create = (spec: object) =>
     TRANSCODE_JOBS,
     newTranscodeJob({ metadata: { name: `tj-${made++}`, namespace }, spec }) as KubeObject,
   )
-/** What the API server says about it; `accepted` when it takes it. */
-async function answer(call: () => Promise<unknown>): Promise<string> {
-  try {
-    await call()
-    return 'accepted'
-  } catch (error) {
-    if (!(error instanceof ClusterError)) throw error
-    return `${error.reason}: ${error.message}`
-  }
-}
 const input = (change: object) => ({ inputs: [{ ...anInput(), ...change }] })
 const inputs = (n: number) => Array.from({ length: n }, (_, i) => anInput(`m${i}`))
 const without = (field: string) => {

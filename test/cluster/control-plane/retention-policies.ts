@@ -2,11 +2,12 @@ import { fileURLToPath } from 'node:url'
 import { KubeConfig } from '@kubernetes/client-node'
 import t from 'tap'
 import { RETENTION_POLICIES } from '../../../crds/retention-policy.ts'
-import { ClusterError, type KubeObject } from '../../../lib/runtime/kube/cluster.ts'
+import type { KubeObject } from '../../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../../lib/runtime/kube/kube-cluster.ts'
 import { established } from '../../support/established.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { newRetentionPolicy } from '../../support/retention-policy.ts'
+import { answer } from '../api-answer.ts'
 import { controlPlane } from '../support.ts'
 
 t.setTimeout(600_000)
@@ -30,16 +31,6 @@ const create = (spec: object) =>
     RETENTION_POLICIES,
     newRetentionPolicy({ metadata: { name: `rp-${made++}`, namespace }, spec }) as KubeObject,
   )
-/** What the API server says about it; `accepted` when it takes it. */
-async function answer(call: () => Promise<unknown>): Promise<string> {
-  try {
-    await call()
-    return 'accepted'
-  } catch (error) {
-    if (!(error instanceof ClusterError)) throw error
-    return `${error.reason}: ${error.message}`
-  }
-}
 
 const purge = (after: string) => ({ after, action: 'purge' })
 const move = (after: string, tier: string) => ({ after, action: 'moveToTier', tier })
