@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import * as z from 'zod'
-import { isColdKey } from './cold-key.ts'
+import { isColdKey } from '../../contract/cold-key.ts'
 import { openFolderStore } from './folder.ts'
 import type { ObjectStore } from './object-store.ts'
 import { openProxyStore } from './proxy.ts'
