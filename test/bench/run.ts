@@ -31,6 +31,7 @@ const ALL = [
   'images',
   'export',
   'store-proxy',
+  'cold-moves',
   'backfill',
   'audit',
   'operator',

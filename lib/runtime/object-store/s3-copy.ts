@@ -21,8 +21,8 @@ interface Copying {
 }
 
 /**
- * The bytes stay in the server. The signal is heeded between parts, and not within one, which the server would copy to its
- * end also when nobody waits for it.
+ * The bytes stay in the server. The signal is heeded between parts, and not within one: the server copies it to its end
+ * even when the client has gone.
  */
 export async function copyInServer(
   { client, bucket, again, partBytes, coldClass, abortUploads }: Copying,
