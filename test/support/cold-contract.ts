@@ -97,7 +97,7 @@ export function coldContract(t: Test, store: ObjectStore, partBytes = 0): void {
     t.strictSame(await moveToCold(store, key), moved, 'without a digest, one is made')
     const { lastModified } = (await store.head(moved.key)) ?? {}
     t.strictSame(await moveToCold(store, key, { sha256: sha256('hello'), size: 5 }), moved, 'again')
-    t.strictSame((await store.head(moved.key))?.lastModified, lastModified, 'and copies nothing')
+    t.equal((await store.head(moved.key))?.lastModified.getTime(), lastModified?.getTime(), 'and copies nothing')
     t.equal(await text((await store.get(key)).body), 'hello', 'the source is the caller’s to delete')
     await store.deleteForGood(key)
     t.equal(await store.head(key), undefined)

@@ -5,7 +5,7 @@ import { Client } from 'minio'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../../../lib/runtime/config.ts'
 import { moveToCold } from '../../../../lib/runtime/object-store/move-to-cold.ts'
-import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import type { ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { openObjectStore, StoreConfig } from '../../../../lib/runtime/object-store/open.ts'
 import { openS3Store } from '../../../../lib/runtime/object-store/s3.ts'
 import type { S3Options } from '../../../../lib/runtime/object-store/s3-client.ts'
@@ -267,26 +267,29 @@ if (gateway) {
     await lock('m/1/original', until)
     await lock('m/1/second', new Date(until.getTime() - 60_000))
     await locking.put('m/1/free', 'x', textType)
-    const locked = { code: 'Locked', until }
-    await t.rejects(locking.deletePrefix('m/1/'), locked, 'all have to end')
+    /** By hand: tap takes any two dates for a match. */
+    const refusalOf = (work: Promise<unknown>) =>
+      work.then(
+        () => 'nothing',
+        ({ code, until: end }: StoreError) => [code, end?.toISOString()],
+      )
+    const locked = ['Locked', until.toISOString()]
+    t.strictSame(await refusalOf(locking.deletePrefix('m/1/')), locked, 'all have to end')
     t.equal(await locking.head('m/1/free'), undefined, 'what is not locked is gone')
-    await t.rejects(locking.deleteForGood('m/1/original'), locked)
+    t.strictSame(await refusalOf(locking.deleteForGood('m/1/original')), locked)
     t.ok(await locking.head('m/1/original'))
     // Only a marker, below which the object stays.
     await locking.delete('m/1/original')
     t.equal(await locking.head('m/1/original'), undefined)
-    await t.rejects(locking.deleteForGood('m/1/original'), locked)
+    t.strictSame(await refusalOf(locking.deleteForGood('m/1/original')), locked)
 
     const held = await lock('m/2/original', until)
     // Declared without its promise.
     await Promise.resolve(admin.setObjectLegalHold('locking', 'm/2/original', { status: 'ON', versionId: held }))
-    await t.rejects(locking.deleteForGood('m/2/original'), {
-      code: 'Locked',
-      until: undefined,
-      message: /by a legal hold/,
-    })
+    t.strictSame(await refusalOf(locking.deleteForGood('m/2/original')), ['Locked', undefined])
+    await t.rejects(locking.deleteForGood('m/2/original'), { message: /by a legal hold/ })
     await Promise.resolve(admin.setObjectLegalHold('locking', 'm/2/original', { status: 'OFF', versionId: held }))
-    await t.rejects(locking.deleteForGood('m/2/original'), locked)
+    t.strictSame(await refusalOf(locking.deleteForGood('m/2/original')), locked)
 
     await lock('m/3/original', new Date(Date.now() + 2000))
     await sleep(2500)
