@@ -19,7 +19,7 @@ const KIND = '(?!(jobs|program|runtime)/)[^/]+'
 /** In the folders of operator/ every file is pure, except in runtime/ and those that are named here. */
 const OPERATOR_DECIDES = '^operator/(?!runtime/)[^/]+/'
 const OPERATOR_ACTS =
-  '^operator/(jobs/(caches|gpu-nodes)|program/(observe|reconcile|receive-progress|resources|writer))\\.ts$'
+  '^operator/(jobs/(caches|gpu-nodes)|(program|retention-policy)/(observe|reconcile|receive-progress|resources|writer))\\.ts$'
 /** What knows all features: the list, what is made of it, and the programs. */
 const COMPOSITION =
   '^api/((app|features|command-line|server|program|main|cli|generate-[a-z-]+)|[a-z-]+/(main|program))\\.ts$'
@@ -86,7 +86,7 @@ module.exports = {
       from: { path: OPERATOR_DECIDES, pathNot: OPERATOR_ACTS },
       to: {
         path: `^lib/runtime/|^operator/runtime/|^operator/[a-z-]+\\.ts$|node_modules/|${OPERATOR_ACTS}`,
-        pathNot: 'node_modules/zod/',
+        pathNot: 'node_modules/(zod|node-cron)/', // of node-cron only the parser is used
         dependencyTypesNot: ['type-only'],
       },
     },

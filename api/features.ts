@@ -12,6 +12,7 @@ import { isShownToGuest } from './features/discussions/comments/targets.ts'
 import { discussions } from './features/discussions/feature.ts'
 import { downloads } from './features/downloads/feature.ts'
 import { erasure } from './features/erasure/feature.ts'
+import { eventsInArchive } from './features/event-archive/feature.ts'
 import { events } from './features/events/feature.ts'
 import { highlights } from './features/highlights/feature.ts'
 import { findDeliveredHighlight } from './features/highlights/queries.ts'
@@ -23,6 +24,7 @@ import { musicTracks } from './features/music-tracks/feature.ts'
 import { findDeliveredTrack } from './features/music-tracks/queries.ts'
 import { notifications } from './features/notifications/feature.ts'
 import { organizations } from './features/organizations/feature.ts'
+import { retention } from './features/retention/feature.ts'
 import { timeline } from './features/timeline/feature.ts'
 import { users } from './features/users/feature.ts'
 import { httpPart } from './http/erasure.ts'
@@ -46,6 +48,7 @@ export const FEATURES: readonly Feature[] = [
   discussions,
   downloads,
   erasure(() => ERASE_STEPS),
+  eventsInArchive,
   events({ seesAlbum, onActivated: tellInvitees }),
   highlights,
   invitations,
@@ -53,6 +56,7 @@ export const FEATURES: readonly Feature[] = [
   musicTracks,
   notifications,
   organizations({ lockInvitationsOf, revokeInvitations }),
+  retention,
   timeline,
   users,
 ]

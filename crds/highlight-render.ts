@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { type CelRule, immutable, immutableIfSet, type Kind } from './kind.ts'
+import { type CelRule, immutable, immutableIfSet, type Kind, resourceOf } from './kind.ts'
 import {
   encodeFields,
   FIXED_RUN_FIELDS,
@@ -10,7 +10,6 @@ import {
   type ParsedRun,
   parseRun,
   type Run,
-  resourceOf,
   runColumns,
   runFields,
   runStatus,

@@ -110,3 +110,27 @@ export function withCondition(
 }
 
 export const conditionOf = (list: readonly Condition[] | undefined, type: string) => list?.find((c) => c.type === type)
+
+/** The API resource of a kind. */
+export const resourceOf = <K extends string>({ plural, kind }: { plural: string; kind: K }) =>
+  ({ group: GROUP, version: VERSION, plural, kind }) as const
+
+const Envelope = z.object({
+  metadata: z.looseObject({ name: z.string().min(1), namespace: z.string().min(1), uid: z.string().min(1) }),
+})
+
+/**
+ * Validates the spec like the CRD's schema and fills in the defaults, for a cluster whose CRD is older or was edited.
+ * Throws for a value that is not a Kubernetes object.
+ */
+export function parseSpec<S extends z.ZodObject>(
+  kind: Kind<S>,
+  object: unknown,
+): { metadata: Metadata; spec: z.infer<S> } | { problem: string } {
+  const { metadata } = Envelope.parse(object)
+  const parsed = kind.spec.safeParse((object as { spec?: unknown }).spec)
+  if (!parsed.success) return { problem: parsed.error.issues.map(describe).join('; ').slice(0, 1024) }
+  return { metadata: metadata as Metadata, spec: parsed.data }
+}
+
+const describe = (issue: z.core.$ZodIssue) => `${['spec', ...issue.path].join('.')}: ${issue.message}`

@@ -4,11 +4,10 @@ import {
   type Condition,
   Conditions,
   conditionOf,
-  GROUP,
   type Kind,
   type Metadata,
   type PrinterColumn,
-  VERSION,
+  parseSpec,
 } from './kind.ts'
 
 /**
@@ -184,10 +183,6 @@ export const runColumns = (subject: PrinterColumn): PrinterColumn[] => [
   ...columnsAfterPhase,
 ]
 
-/** The API resource of a kind. */
-export const resourceOf = <K extends string>({ plural, kind }: { plural: string; kind: K }) =>
-  ({ group: GROUP, version: VERSION, plural, kind }) as const
-
 /** The fields of every kind's spec that say how to run. */
 export type RunSpec = z.infer<z.ZodObject<ReturnType<typeof runFields> & typeof encodeFields>>
 
@@ -200,10 +195,6 @@ export interface Run<K extends string = string, Spec extends RunSpec = RunSpec> 
   status?: RunStatus
 }
 
-const Envelope = z.object({
-  metadata: z.looseObject({ name: z.string().min(1), namespace: z.string().min(1), uid: z.string().min(1) }),
-})
-
 export type ParsedRun<R extends Run> = { resource: R } | { problem: string }
 
 /**
@@ -215,19 +206,8 @@ export function parseRun<K extends string, S extends z.ZodObject>(
   kind: Kind<S> & { kind: K },
   object: unknown,
 ): { resource: Omit<Run<K>, 'spec'> & { spec: z.infer<S> } } | { problem: string } {
-  const { metadata } = Envelope.parse(object)
-  const { spec, status } = object as { spec?: unknown; status?: RunStatus }
-  const parsed = kind.spec.safeParse(spec)
-  if (!parsed.success) return { problem: parsed.error.issues.map(describe).join('; ').slice(0, 1024) }
-  return {
-    resource: {
-      apiVersion: API_VERSION,
-      kind: kind.kind,
-      metadata: metadata as Metadata,
-      spec: parsed.data,
-      ...(status && { status }),
-    },
-  }
+  const { status } = object as { status?: RunStatus }
+  const parsed = parseSpec(kind, object)
+  if ('problem' in parsed) return parsed
+  return { resource: { apiVersion: API_VERSION, kind: kind.kind, ...parsed, ...(status && { status }) } }
 }
-
-const describe = (issue: z.core.$ZodIssue) => `${['spec', ...issue.path].join('.')}: ${issue.message}`

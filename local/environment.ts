@@ -73,6 +73,14 @@ const NAMESPACE = 'keepsake'
 /** The Secret with the settings of the object store, which the pods of Jobs read as on a real cluster. */
 export const STORE_SECRET = 'keepsake-store'
 
+/** The Secret with the environment of the pods of retention, which use Postgres and the object store as the worker does. */
+export const RETENTION_SECRET = 'keepsake-retention'
+
+export function retentionEnvironment(p: EnvironmentParts): Environment {
+  const { HOST: _, ...environment } = common(p)
+  return environment
+}
+
 export const workerEnvironment = (p: EnvironmentParts): Environment => ({
   ...common(p),
   BUS_KIND: 'memory',

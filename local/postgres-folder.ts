@@ -49,7 +49,12 @@ const works = ([command = '', ...args]: string[]) =>
   )
 
 /** Initialises a temporary folder and renames it, so a kill on the way leaves no incomplete data folder. */
-export async function initialise(dataDir: string, binaries: Binaries, wrap: Wrapper, fast: boolean): Promise<void> {
+export async function initialise(
+  dataDir: string,
+  binaries: Binaries,
+  wrap: Wrapper,
+  options: { fast?: boolean; binaries?: Binaries },
+): Promise<void> {
   const work = await mkdtemp(`${dataDir}.new-${process.pid}-`)
   try {
     const password = randomBytes(24).toString('hex')
@@ -61,7 +66,9 @@ export async function initialise(dataDir: string, binaries: Binaries, wrap: Wrap
     const args = ['-D', data, '-U', 'postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256', '-E', 'UTF8']
     const locale = `--locale=${process.platform === 'linux' ? 'C.UTF-8' : 'C'}`
     const [command = '', ...rest] = [...wrap.command, ...(await dyingWithUs()), binaries.initdb, ...args, locale]
-    await run(command, [...rest, ...(fast ? ['--no-sync'] : [])])
+    // Each connection computes what its password is worth. Binaries of one's own may be too old for the second.
+    const quick = [...(options.fast ? ['--no-sync'] : []), ...(options.binaries ? [] : ['--set=scram_iterations=1'])]
+    await run(command, [...rest, ...(options.fast ? quick : [])])
     await writeFile(join(data, PASSWORD_FILE), password, { mode: 0o600 })
     await rename(data, dataDir)
   } finally {

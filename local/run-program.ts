@@ -18,11 +18,14 @@ import {
   apiEnvironment,
   type EnvironmentParts,
   operatorEnvironment,
+  RETENTION_SECRET,
+  retentionEnvironment,
   STORE_SECRET,
   storeEnvironment,
   workerEnvironment,
 } from './environment.ts'
 import type { LogFile } from './program-log.ts'
+import { retentionTemplate } from './retention.ts'
 
 /** What the programs need from this process, which replaces the machinery of a cluster. */
 export interface Host {
@@ -54,7 +57,7 @@ export function openCluster(
     priorityClasses: PRIORITIES,
     extraEnv,
     hide: [folder],
-    secrets: { [STORE_SECRET]: storeEnvironment(parts.objects) },
+    secrets: { [STORE_SECRET]: storeEnvironment(parts.objects), [RETENTION_SECRET]: retentionEnvironment(parts) },
     log: logs.of('cluster'),
   })
   onStop('cluster', () => cluster.close())
@@ -116,6 +119,7 @@ export async function runOperator({ parts, logs, onStop, onFatal }: Host, cluste
     config: loadConfig(OperatorConfig, operatorEnvironment(parts, GPUS)),
     cluster,
     log: logs.of('operator'),
+    retentionTemplate,
     onFatal,
     // Shorter than on a real cluster, whose API server serves many clients; here a person watches the progress.
     tuning: { progressIntervalMs: 1000 },

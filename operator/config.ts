@@ -55,6 +55,8 @@ export const OperatorConfig = z.object({
   JOB_NODE_SELECTOR: json(z.record(z.string().min(1), z.string())).default({}),
   /** Tolerations of the pods, as JSON. Pods that request a GPU also tolerate the GPU taint. */
   JOB_TOLERATIONS: json(z.array(Toleration)).default([]),
+  /** A file with the pod template of the runs of RetentionPolicies, as JSON. Unset: no run starts. */
+  RETENTION_TEMPLATE_FILE: z.string().min(1).optional(),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })

@@ -1,7 +1,11 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { conditionOf } from '../crds/kind.ts'
+import type { RunRecord } from '../crds/retention-policy.ts'
+import { RETENTION_TARGETS, type RetentionTarget } from '../crds/retention-rules.ts'
 import type { Reflection } from '../lib/runtime/kube/cluster.ts'
 import type { RequestSeen } from '../lib/runtime/kube/http.ts'
 import type { ProgramKind, RawResource } from './program/kind.ts'
+import type { RawPolicy } from './retention-policy/resources.ts'
 import { controllerMetrics } from './runtime/metrics.ts'
 import { processMetrics } from './runtime/process-metrics.ts'
 
@@ -58,8 +62,11 @@ export function operatorMetrics() {
   }
   for (const code of ANSWERS) answers.inc({ code: String(code) }, 0)
 
+  const retention = retentionMetrics(registry)
+
   return {
     registry,
+    retention,
     controller: controllerMetrics(registry),
     leading: (lease: string, is: boolean) => leader.set({ name: lease }, is ? 1 : 0),
     interrupted: (resource: string, n = 1) => interrupted.inc({ resource }, n),
@@ -102,3 +109,71 @@ export function operatorMetrics() {
   }
 }
 export type OperatorMetrics = ReturnType<typeof operatorMetrics>
+
+/** Names of policies are labels here: there are a handful. */
+function retentionMetrics(registry: Registry) {
+  const registers = [registry]
+  const runs = new Counter({
+    name: 'keepsake_retention_runs_total',
+    help: 'Runs of RetentionPolicies that ended',
+    labelNames: ['target', 'ended'],
+    registers,
+  })
+  const items = new Counter({
+    name: 'keepsake_retention_items_total',
+    help: 'What runs of RetentionPolicies did, without dry runs',
+    labelNames: ['target', 'result'],
+    registers,
+  })
+  const bytes = new Counter({
+    name: 'keepsake_retention_bytes_total',
+    help: 'Bytes that runs of RetentionPolicies moved or purged, without dry runs',
+    labelNames: ['target'],
+    registers,
+  })
+  for (const target of RETENTION_TARGETS) {
+    runs.inc({ target, ended: 'Finished' }, 0)
+    for (const result of ['moved', 'purged', 'failed']) items.inc({ target, result }, 0)
+    bytes.inc({ target }, 0)
+  }
+  return {
+    recorded(target: RetentionTarget, run: RunRecord): void {
+      runs.inc({ target, ended: run.ended ?? 'Lost' })
+      if (run.dryRun) return
+      items.inc({ target, result: 'moved' }, run.moved)
+      items.inc({ target, result: 'purged' }, run.purged)
+      items.inc({ target, result: 'failed' }, run.failures)
+      bytes.inc({ target }, run.bytes)
+    },
+    /** Gauges that read the cache at each scrape. */
+    watch(policies: Pick<Reflection<RawPolicy>, 'list'>): void {
+      const labelNames = ['namespace', 'policy', 'target'] as const
+      const gauge = (name: string, help: string, read: (policy: RawPolicy) => number | undefined) =>
+        new Gauge({
+          name,
+          help,
+          labelNames,
+          registers,
+          collect() {
+            this.reset() // policies come and go
+            for (const policy of policies.list()) {
+              const value = read(policy)
+              const { namespace = '', name: called } = policy.metadata
+              if (value !== undefined) this.set({ namespace, policy: called, target: policy.spec?.target ?? '' }, value)
+            }
+          },
+        })
+      gauge('keepsake_retention_policy_ready', '1 while the policy is carried out', ({ status }) =>
+        conditionOf(status?.conditions, 'Ready')?.status === 'True' ? 1 : 0,
+      )
+      gauge(
+        'keepsake_retention_last_finished_timestamp_seconds',
+        'When the last run of the policy that finished its work ended',
+        ({ status }) => {
+          const finished = status?.runs?.find((run) => run.ended === 'Finished')?.finished
+          return finished === undefined ? undefined : Date.parse(finished) / 1000
+        },
+      )
+    },
+  }
+}

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { type Cluster, JOBS, NODES, PODS } from '../lib/runtime/kube/cluster.ts'
+import { RETENTION_POLICIES } from '../crds/retention-policy.ts'
+import { type Cluster, JOBS, type KubeObject, NODES, PODS } from '../lib/runtime/kube/cluster.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { OperatorConfig } from './config.ts'
-import { openJobCaches } from './jobs/caches.ts'
+import { type OwnerChanged, openJobCaches } from './jobs/caches.ts'
 import { followGpuNodes, type GpuNodes } from './jobs/gpu-nodes.ts'
 import { PROGRAM_KINDS } from './kinds.ts'
 import { type OperatorMetrics, operatorMetrics } from './operator-metrics.ts'
@@ -11,6 +12,10 @@ import type { ProgramKind } from './program/kind.ts'
 import { progressWriter } from './program/receive-progress.ts'
 import { reconcileProgram } from './program/reconcile.ts'
 import { openResourceCache } from './program/resources.ts'
+import { reconcileRetention } from './retention-policy/reconcile.ts'
+import { openPolicyCache } from './retention-policy/resources.ts'
+import { POLICY_ANNOTATION } from './retention-policy/run.ts'
+import type { PodTemplate } from './retention-policy/template.ts'
 import { type Controller, createController } from './runtime/controller.ts'
 import { eventRecorder } from './runtime/events.ts'
 import { type Leadership, seekLeadership } from './runtime/leader.ts'
@@ -30,6 +35,8 @@ export interface OperatorOptions {
   log: Log
   now?: () => Date
   metrics?: OperatorMetrics
+  /** The pods of the runs of RetentionPolicies. Without it none starts. */
+  retentionTemplate?: PodTemplate
   /** The lease was lost, or the caches did not become complete in time: the process must end. */
   onFatal?(error: Error): void
   /** For tests: intervals of progress writes and of leader election. */
@@ -80,12 +87,17 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     progress.follow(kind, opened.cache.resources)
     return opened
   })
-  const owners = new Map(kinds.map(({ kind, cache }) => [kind.ownerAnnotation, cache.childChanged]))
+  const retention = openRetention({ cluster, namespace, metrics })
+  const owners = new Map<string, OwnerChanged>([
+    ...kinds.map(({ kind, cache }) => [kind.ownerAnnotation, cache.childChanged] as const),
+    [POLICY_ANNOTATION, retention.cache.childChanged],
+  ])
   const jobCaches = openJobCaches({ cluster, namespace, owners, onInterrupted })
   const gpuNodes = config.GPU_AVAILABLE === 'detect' ? followGpuNodes(cluster, () => onInterrupted(NODES)) : undefined
   const { jobs, pods } = jobCaches
   const counted = kinds.map(({ kind, cache }) => [kind.resource.plural, cache.resources] as const)
-  metrics.watchCaches(new Map<string, Listed>([...counted, [JOBS.plural, jobs], [PODS.plural, pods]]))
+  const policies = [RETENTION_POLICIES.plural, retention.cache.policies] as const
+  metrics.watchCaches(new Map<string, Listed>([...counted, policies, [JOBS.plural, jobs], [PODS.plural, pods]]))
 
   const identity = `${config.IDENTITY}_${randomUUID().slice(0, 8)}`
   const leadership = config.LEADER_ELECTION ? seek(identity) : undefined
@@ -112,14 +124,34 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       }),
     )
   }
+  controllers.push(
+    createController({
+      ...retention.controller,
+      concurrency: config.RECONCILE_CONCURRENCY,
+      caches: [retention.cache.policies, jobs, pods],
+      log,
+      reconcile: reconcileRetention({
+        cluster,
+        caches: { ...retention.cache, ...jobCaches },
+        template: options.retentionTemplate,
+        events,
+        onRecorded: metrics.retention.recorded,
+        mayWrite: isLeading,
+        now,
+      }),
+    }),
+  )
+  const queues = [
+    ...kinds.map(({ controller, cache }) => ({ queue: controller.queue, objects: cache.resources as Listing })),
+    { queue: retention.controller.queue, objects: retention.cache.policies as Listing },
+  ]
   const work = lead().catch((error: unknown) => {
     if (!stopping.signal.aborted) options.onFatal?.(error instanceof Error ? error : new Error(String(error)))
   })
   const resync = setInterval(() => {
-    for (const { controller, cache } of kinds) {
-      for (const { metadata } of cache.resources.list()) {
-        controller.queue.resync({ namespace: metadata.namespace ?? '', name: metadata.name })
-      }
+    for (const { queue, objects } of queues) {
+      for (const { metadata } of objects.list())
+        queue.resync({ namespace: metadata.namespace ?? '', name: metadata.name })
     }
   }, RESYNC_MS)
 
@@ -153,7 +185,12 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     await servers.progress.close()
     await progress.close()
     await events.flush()
-    await Promise.all([...kinds.map(({ cache }) => cache.resources.stop()), jobCaches.stop(), gpuNodes?.cache.stop()])
+    await Promise.all([
+      ...kinds.map(({ cache }) => cache.resources.stop()),
+      retention.cache.policies.stop(),
+      jobCaches.stop(),
+      gpuNodes?.cache.stop(),
+    ])
     await Promise.all([servers.health.close(), servers.metrics.close()])
   }
 
@@ -171,6 +208,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
 
 interface Listed {
   list(): unknown[]
+}
+
+interface Listing {
+  list(): KubeObject[]
 }
 
 interface KindOptions {
@@ -195,6 +236,21 @@ function openKind(kind: ProgramKind, { cluster, namespace, metrics, onGone }: Ki
   })
   metrics.watchPhases(kind, cache.resources)
   return { kind, cache, controller: { name, queue, metrics: measured } }
+}
+
+/** The queue of RetentionPolicies, and the cache that fills it. */
+function openRetention({ cluster, namespace, metrics }: Omit<KindOptions, 'onGone'>) {
+  const name = RETENTION_POLICIES.kind.toLowerCase()
+  const measured = metrics.controller(name)
+  const queue = new ObjectQueue(new WorkQueue({ watcher: measured.queue }))
+  const cache = openPolicyCache({
+    cluster,
+    namespace,
+    onChange: (key) => queue.changed(key),
+    onInterrupted: () => metrics.interrupted(RETENTION_POLICIES.plural),
+  })
+  metrics.retention.watch(cache.policies)
+  return { cache, controller: { name, queue, metrics: measured } }
 }
 
 const programConfig = (

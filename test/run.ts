@@ -65,7 +65,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 const { seconds, totalCpu, skips, ...counts } = await runTests(files, {
   // Two more than processors, since many files wait for what they have started; at most four, for their memory.
   jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 2)),
-  ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),
+  ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.socketUrl } }),
   share: files.length > 1 && !args.includes('--alone'),
 })
 await postgres?.stop()

@@ -54,6 +54,11 @@ export const auditPart: PersonalPart = {
         before_id: { harmless: 'the id of an entry' },
       },
     },
+    audit_day_leases: {
+      holds: 'which process moves which day',
+      kept: '7 years',
+      columns: { lease_token: { harmless: 'random' } },
+    },
     audit_days: {
       holds: 'the days whose chains are closed',
       kept: '7 years',

@@ -22,6 +22,8 @@ export const AUDIT_ACTIONS = {
   EVENT_ACTION: 'event',
   EVENT_ACTIVATE: 'event',
   EVENT_ARCHIVE: 'event',
+  EVENT_COLD_TIER: 'event',
+  EVENT_PURGED: 'event',
   ALBUM_CREATE: 'album',
   ALBUM_ACTION: 'album',
   COMMENT_CREATE: 'comment',

@@ -14,6 +14,8 @@ export type ArchiveFinding =
 
 interface Archives {
   has(day: Day): boolean
+  /** Its object is gone for good: nothing is left to prove but that it was the day of its manifest and its anchor. */
+  isPurged(day: Day): boolean
   /** Proves the object of a day, and returns the archived entries of the day's chains. Days in order, each once. */
   take(day: Day): Promise<ArchivedChains>
 }
@@ -30,6 +32,7 @@ export async function openArchives(
 ): Promise<Archives> {
   const { db, store } = deps
   const byDay = new Map(rows.map((row) => [row.day, row]))
+  const isPurged = (day: Day) => byDay.get(day)?.tier === 'purged'
   const kept = new Map<Day, ArchivedChains>()
   const find = (finding: ArchiveFinding) => void report.findings.push(finding)
 
@@ -56,12 +59,13 @@ export async function openArchives(
     }
   }
 
-  for (const row of rows) if (row.day < from && row.late > 0) await read(row)
+  for (const row of rows) if (row.day < from && row.late > 0 && row.tier !== 'purged') await read(row)
   return {
     has: (day) => byDay.has(day),
+    isPurged,
     async take(day) {
       const row = byDay.get(day)
-      if (row) await read(row)
+      if (row && row.tier !== 'purged') await read(row)
       const chains: ArchivedChains = kept.get(day) ?? new Map()
       kept.delete(day)
       return chains

@@ -145,6 +145,8 @@ export interface LogState {
   timeline: number
   closedUntil: Day
   today: Day
+  /** By the clock of retention. */
+  retentionDay: Day
   /** The first and the last day that has entries or chains. */
   oldest: Day | null
   newest: Day | null
@@ -156,10 +158,11 @@ export async function readState(tx: Tx): Promise<LogState> {
     timeline: number
     closed_until: Day
     today: Day
+    retention_day: Day
     oldest: Day | null
     newest: Day | null
   }>(sql`select sealed::text, timeline, closed_until::text, (now() at time zone 'UTC')::date::text as today,
-      days.oldest::text, days.newest::text
+      (app_now() at time zone 'UTC')::date::text as retention_day, days.oldest::text, days.newest::text
     from audit_cursor, (select min(oldest) as oldest, max(newest) as newest from (
       select (min(occurred_at) at time zone 'UTC')::date as oldest, (max(occurred_at) at time zone 'UTC')::date as newest
         from audit_log
@@ -167,8 +170,8 @@ export async function readState(tx: Tx): Promise<LogState> {
       union all select min(day), max(day) from audit_archives) known) days`)
   const [row] = rows
   if (!row) throw new Error('audit_cursor has no row')
-  const { sealed, timeline, closed_until: closedUntil, today, oldest, newest } = row
-  return { sealed: Number(sealed), timeline, closedUntil, today, oldest, newest }
+  const { sealed, timeline, closed_until: closedUntil, retention_day: retentionDay, today, oldest, newest } = row
+  return { sealed: Number(sealed), timeline, closedUntil, today, retentionDay, oldest, newest }
 }
 
 /** What the database noted of the anchors of closed days; null where none was put yet. */

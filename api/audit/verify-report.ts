@@ -13,7 +13,7 @@ export type Finding =
   | { what: 'anchor ahead of the log'; since: string; day: Day; anchor: string }
   | { what: 'restore not accepted'; entry: string; sealed: number; anchored: number; anchored_at: string }
   | { what: 'restore unknown'; timeline: number }
-  | { what: 'manifest changed'; day: Day }
+  | { what: 'manifest changed' | 'purged early'; day: Day }
   | ArchiveFinding
 
 export interface Report {
@@ -31,6 +31,8 @@ export interface Report {
   unsealed: number
   /** Closed days of which the object store has no anchor yet. */
   unanchored: number
+  /** Days that were purged after the time that a policy keeps them. */
+  purged: number
   /** Restores to an earlier time that the log itself tells of. */
   restores: { entry: string; anchored_at: string }[]
   findings: Finding[]

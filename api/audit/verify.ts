@@ -63,6 +63,7 @@ export async function verify(deps: VerifyDeps, range: { from?: Day; to?: Day }):
     ended: 0,
     unsealed: 0,
     unanchored: 0,
+    purged: 0,
     restores: restores.map(({ entryId, anchoredAt }) => ({
       entry: formatId('audit', entryId),
       anchored_at: anchoredAt,
@@ -116,6 +117,10 @@ async function proveDay(run: Run, day: Day, before: readonly string[]): Promise<
   const { counting: anchors, ...others } = await readAnchors(run, day)
   noteOthers(run, others)
   const archived = await run.archives.take(day)
+  if (run.archives.isPurged(day)) {
+    provePurged(run, { day, anchors, before })
+    return digestsOf(anchors)
+  }
   const { prove, proof } = proverOf(day, archived, marksOf(anchors.map(({ anchor }) => anchor)))
   let links = 0
   const heads = await readChains(db, day, (rows) => {
@@ -140,6 +145,14 @@ async function proveDay(run: Run, day: Day, before: readonly string[]): Promise<
   const isClosed = day <= run.state.closedUntil && !run.digests.has(day) && proof.ends.size > 0
   proveClosed(run, { day, anchors, isNeeded: isClosed || run.archives.has(day), before })
   return digestsOf(anchors)
+}
+
+/** No policy purges a day of the last year: one that says so hides what it had. */
+function provePurged(run: Run, o: { day: Day; anchors: readonly ReadAnchor[]; before: readonly string[] }): void {
+  run.report.purged += 1
+  run.report.anchors += o.anchors.length
+  if (o.day > dayAfter(run.state.retentionDay, -365)) run.report.findings.push({ what: 'purged early', day: o.day })
+  proveClosed(run, { ...o, isNeeded: true })
 }
 
 async function nameBreaks(db: Database, day: Day, breaks: readonly Break[], report: Report): Promise<void> {

@@ -20,7 +20,7 @@ export const authPart: PersonalPart = {
     user_storage: {
       holds: 'how many bytes a user stores',
       kept: 'as long as the account',
-      columns: { user_id: { person: { stays: 'with zeros' } } },
+      columns: { user_id: { person: { stays: 'with the bytes of highlights that stay, else with zeros' } } },
     },
     sessions: {
       holds: 'sign-ins',

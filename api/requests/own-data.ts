@@ -48,7 +48,8 @@ export interface OwnFiles {
   list(tx: Tx, page: OwnPage): Promise<OwnFile[]>
   /** Those of these media items that are still there. */
   findKept(tx: Tx, mediaIds: readonly Uuid[]): Promise<Uuid[]>
-  keyOf(orgId: Uuid, mediaId: Uuid): string
+  /** Where their originals are in the object store now. Those that are gone have none. */
+  findKeys(tx: Tx, mediaIds: readonly Uuid[]): Promise<Map<Uuid, string>>
 }
 
 /** What a person gets of their own from a feature, or why there is nothing. */

@@ -1,9 +1,9 @@
-import { writeFile } from 'node:fs/promises'
 import * as z from 'zod'
 import { EXIT, type JobResult } from '../../lib/contract/job-result.ts'
 import { ConfigError, loadConfig } from '../../lib/runtime/config.ts'
 import { onSignal } from '../../lib/runtime/lifecycle.ts'
 import { type Log, openLog } from '../../lib/runtime/log.ts'
+import { KUBERNETES_LOG, writeTerminationLog } from '../../lib/runtime/termination-log.ts'
 import { failureOf, PermanentError, TransientError } from './failure.ts'
 import { terminationMessage } from './termination-message.ts'
 
@@ -18,8 +18,6 @@ export interface JobOutcome {
   exit: number
   result: JobResult
 }
-
-const KUBERNETES_LOG = '/dev/termination-log'
 
 /** Shorter than the grace period after which the kubelet kills the pod, so that the job can still write its result. */
 const GIVE_UP_MS = 20_000
@@ -38,11 +36,7 @@ export async function runJob(program: string, work: (context: JobContext) => Pro
     setTimeout(() => process.exit(EXIT.terminated), GIVE_UP_MS).unref()
   })
   const outcome = await work({ signal: stop.signal, log }).catch((error: unknown) => outcomeOf(error, stop.signal, log))
-  // The kubelet mounts this file. Outside Kubernetes the job must not create one in /dev, so `r+` fails there instead.
-  const flag = TERMINATION_LOG === KUBERNETES_LOG ? 'r+' : 'w'
-  await writeFile(TERMINATION_LOG, terminationMessage(outcome.result), { flag }).catch((error: unknown) =>
-    log.warn({ err: error, path: TERMINATION_LOG }, 'could not write the result'),
-  )
+  await writeTerminationLog(TERMINATION_LOG, terminationMessage(outcome.result), log)
   log.info({ exit: outcome.exit, reason: outcome.result.reason }, 'finished')
   return outcome.exit
 }

@@ -111,12 +111,17 @@ export const EVENTS = {
     }),
   },
   /**
-   * A draft was deleted, with its invitations, comments and reactions, which are not announced. Its album is: see
-   * AlbumDeleted.
+   * A draft was deleted, or an archived event was purged, with its invitations, comments and reactions, which are not
+   * announced. Its album is, and so is each media item that goes with it: see AlbumDeleted and MediaPurged. `actor_id` is
+   * who deleted it; missing where its time was over.
    */
   EventDeleted: {
     area: 'event',
-    payload: z.object({ event_id: publicId('event'), org_id: publicId('organization'), actor_id: publicId('user') }),
+    payload: z.object({
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      actor_id: publicId('user').optional(),
+    }),
   },
   /** `event_id` may be that of a draft: do not show it to those who cannot see the event. */
   AlbumCreated: {
@@ -144,14 +149,17 @@ export const EVENTS = {
       visibility: z.string(),
     }),
   },
-  /** `event_id` is that of the event with which the album was deleted. Its media items and highlights stay. */
+  /**
+   * `event_id` is that of the event with which the album was deleted. Its highlights stay, and media items that are not
+   * announced as purged. `actor_id` is missing where the album went with a purged event.
+   */
   AlbumDeleted: {
     area: 'album',
     payload: z.object({
       album_id: publicId('album'),
       org_id: publicId('organization'),
       event_id: publicId('event').nullable(),
-      actor_id: publicId('user'),
+      actor_id: publicId('user').optional(),
     }),
   },
   /** The aggregate is the user. */

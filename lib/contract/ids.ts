@@ -26,6 +26,7 @@ export const PREFIXES = {
   device: 'dev',
   export: 'exp',
   anonymization: 'gdp',
+  hold: 'hld',
 } as const
 
 export type IdKind = keyof typeof PREFIXES

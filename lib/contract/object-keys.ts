@@ -6,6 +6,13 @@ import type { Uuid } from './ids.ts'
  */
 export const mediaPrefix = (org: Uuid, media: Uuid) => `org/${org}/media/${media}/`
 export const originalKey = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}original`
+/** Where the original is once it has moved to the cold tier. Below the same prefix, so that it is purged with it. */
+export const coldOriginalKey = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}cold/original`
+/** Where an original is; `both`: it has just moved, and the first copy is about to be deleted. */
+export type OriginalTier = 'hot' | 'both' | 'cold'
+/** Where to read the original. Links name `originalKey` in any tier, so that they outlive a move. */
+export const originalKeyIn = (tier: OriginalTier, org: Uuid, media: Uuid) =>
+  tier === 'hot' ? originalKey(org, media) : coldOriginalKey(org, media)
 
 /** Each generation (a deliberate re-encode) has its own prefix, so that caches may treat its files as immutable. */
 export const outputPrefix = (org: Uuid, media: Uuid, generation: number) => `${mediaPrefix(org, media)}v${generation}/`
@@ -31,3 +38,5 @@ export const downloadPrefix = (user: Uuid, id: Uuid) => `${downloadsPrefix(user)
 export const trackKey = (track: Uuid) => `tracks/${track}/audio`
 /** The entries of the audit log of one UTC day, once they have left the database. */
 export const auditDayKey = (day: string) => `audit/days/${day}.jsonl.gz`
+/** What a dry run of a retention policy would do. */
+export const retentionReportKey = (run: string) => `retention/reports/${run}.jsonl.gz`

@@ -123,8 +123,8 @@ const Template = z.looseObject({
 
 export const JobSpec = z
   .looseObject({
-    parallelism: z.int().min(0).default(1),
-    completions: z.int().min(1).default(1),
+    parallelism: z.int().min(0).optional(),
+    completions: z.int().min(1).optional(),
     completionMode: z
       .literal('NonIndexed', 'only NonIndexed Jobs are supported by the local cluster')
       .default('NonIndexed'),
@@ -140,8 +140,11 @@ export const JobSpec = z
     path: ['podReplacementPolicy'],
     message: 'must be Failed when podFailurePolicy is used',
   })
-  .transform((spec) => ({
+  .transform(({ parallelism, completions, ...spec }) => ({
     ...spec,
+    parallelism: parallelism ?? 1,
+    // With parallelism alone it stays unset: a work queue, whose pods know when nothing is left.
+    ...((completions !== undefined || parallelism === undefined) && { completions: completions ?? 1 }),
     podReplacementPolicy: spec.podReplacementPolicy ?? (spec.podFailurePolicy ? 'Failed' : 'TerminatingOrFailed'),
   }))
 export type JobSpec = z.infer<typeof JobSpec>

@@ -9,11 +9,11 @@ export interface Command {
 export type ResolveCommand = (container: Container) => Command
 
 const REPOSITORY = fileURLToPath(new URL('../../', import.meta.url))
-/** `jobs/transcode/main.js`, in any folder of the image. */
-const JOB_PROGRAM = /(?:^|\/)(jobs\/[\w/-]+)\.[jt]s$/
+/** `jobs/transcode/main.js` or `api/features/retention/main.js`, in any folder of the image. */
+const JOB_PROGRAM = /(?:^|\/)((?:jobs|api)\/[\w/-]+)\.[jt]s$/
 
 /**
- * Replaces the image: `node …/jobs/<name>/main.js` (with or without `node`) runs the program of this repository with
+ * Replaces the image: `node …/jobs/<name>/main.js`, or below `api/`, (with or without `node`) runs the program of this repository with
  * this Node, without a build. Any other command is run unchanged.
  */
 export const resolveFromRepository: ResolveCommand = ({ command = [], args = [] }) => {

@@ -58,7 +58,7 @@ export function planJob(seen: JobSeen): JobPlan {
   const active = running.filter((pod) => !pod.metadata.deletionTimestamp)
   const terminating = running.length - active.length
   const status = started(job, nowMs)
-  const verdict = verdictOf(job, status, counts, nowMs)
+  const verdict = verdictOf(job, status, { ...counts, active: active.length }, nowMs)
   const base = { release: uncounted, hasNewFailure: counts.newFailures > 0, isExpired: false, isSuspending: false }
   const withCounts = (activeNow: number, conditions: ObjectCondition[] | undefined): JobStatus =>
     compact({
@@ -92,10 +92,16 @@ export function planJob(seen: JobSeen): JobPlan {
   }
   const backoffMs = remainingBackoff(seen, counts)
   const blocking = job.spec.podReplacementPolicy === 'Failed' ? running.length : active.length
-  const wanted = Math.max(0, Math.min(job.spec.parallelism, job.spec.completions - counts.succeeded) - blocking)
+  const wanted = Math.max(0, wantedPods(job, counts) - blocking)
   const create = backoffMs > 0 ? 0 : wanted
   const wakeInMs = earliest(create < wanted ? backoffMs : undefined, remainingDeadline(job, status, nowMs))
   return { ...base, status: withCounts(active.length + create, status.conditions), create, remove: [], wakeInMs }
+}
+
+/** How many pods should be there. A work queue is empty when a pod has succeeded: no others are added then. */
+function wantedPods({ spec: { parallelism, completions } }: Job, { succeeded }: Counts): number {
+  if (completions === undefined) return succeeded > 0 ? 0 : parallelism
+  return Math.min(parallelism, completions - succeeded)
 }
 
 const isFinished = (job: Job) =>
@@ -148,10 +154,15 @@ function count(job: Job, uncounted: readonly Pod[]): Counts {
 }
 
 /** In the order of precedence. A verdict that was announced is never changed. */
-function verdictOf(job: Job, status: JobStatus, counts: Counts, nowMs: number): Verdict | undefined {
+function verdictOf(
+  job: Job,
+  status: JobStatus,
+  counts: Counts & { active: number },
+  nowMs: number,
+): Verdict | undefined {
   const announced = conditionIn(status.conditions, 'FailureTarget')
   if (announced) return { type: 'Failed', reason: announced.reason ?? '', message: announced.message ?? '' }
-  if (conditionIn(status.conditions, 'SuccessCriteriaMet') || counts.succeeded >= job.spec.completions) {
+  if (conditionIn(status.conditions, 'SuccessCriteriaMet') || isComplete(job, counts)) {
     return { type: 'Complete', reason: 'CompletionsReached', message: 'Reached expected number of succeeded pods' }
   }
   if (counts.policyFailure) return { type: 'Failed', reason: 'PodFailurePolicy', message: counts.policyFailure }
@@ -165,6 +176,10 @@ function verdictOf(job: Job, status: JobStatus, counts: Counts, nowMs: number): 
   }
   return undefined
 }
+
+/** A work queue is complete when a pod has succeeded and the others have ended, however they did. */
+const isComplete = ({ spec: { completions } }: Job, { succeeded, active }: Counts & { active: number }): boolean =>
+  completions === undefined ? succeeded > 0 && active === 0 : succeeded >= completions
 
 /** A verdict is announced at once, and final when no pod runs any more. */
 function judged(

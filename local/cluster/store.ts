@@ -189,6 +189,7 @@ export class Store {
       throw new ClusterError(
         'Unavailable',
         `the server could not find the requested resource: ${resourceText(resource)}`,
+        { isNotServed: true },
       )
     return table
   }

@@ -1,6 +1,6 @@
 import { type HighlightRenderSpec, highlightRenderKind, parseHighlightRender } from '../../crds/highlight-render.ts'
-import { GROUP } from '../../crds/kind.ts'
-import { type RunSpec, resourceOf } from '../../crds/run.ts'
+import { GROUP, resourceOf } from '../../crds/kind.ts'
+import type { RunSpec } from '../../crds/run.ts'
 import { pieceScope } from '../../lib/contract/piece-scope.ts'
 import type { StoreGrantInput } from '../../lib/contract/store-proxy.ts'
 import type { ProgramKind } from '../program/kind.ts'

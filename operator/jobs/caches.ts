@@ -13,8 +13,8 @@ import type { Job, Pod } from './batch.ts'
 import { OUR_LABELS, OWNER_UID } from './labels.ts'
 import { isSame, trimJob, trimPod } from './trim.ts'
 
-/** Is told that a Job or a pod of this resource has changed. */
-export type OwnerChanged = (owner: ObjectKey) => void
+/** Is told that a Job or a pod of this resource has changed, or is gone. */
+export type OwnerChanged = (owner: ObjectKey, child: KubeObject) => void
 
 export interface JobCacheOptions {
   cluster: Pick<Cluster, 'reflect'>
@@ -39,11 +39,11 @@ export function openJobCaches({ cluster, namespace, owners, onInterrupted }: Job
   const podIndex = new LabelIndex<Pod>(OWNER_UID)
   const scope = { ...(namespace !== undefined && { namespace }), labelSelector: OUR_LABELS }
 
-  function changed({ metadata }: KubeObject): void {
-    const { namespace: ns = '', annotations = {} } = metadata
+  function changed(child: KubeObject): void {
+    const { namespace: ns = '', annotations = {} } = child.metadata
     for (const [annotation, tell] of owners) {
       const name = annotations[annotation]
-      if (name) tell({ namespace: ns, name })
+      if (name) tell({ namespace: ns, name }, child)
     }
   }
 

@@ -30,6 +30,7 @@ const ALL = [
   'highlight',
   'images',
   'export',
+  'retention',
   'store-proxy',
   'cold-moves',
   'backfill',

@@ -36,7 +36,7 @@ export async function describeAudit(): Promise<string> {
     '|---|---|---|---|',
     ...new Set(rows),
     '',
-    '`ACCESS_DENIED` has the kind of the action that was refused as its resource. A worker is named by the feature whose work it does.',
+    '`ACCESS_DENIED` has the kind of the action that was refused as its resource. A worker is named by the feature whose work it does; runs of retention policies count as workers.',
     '',
     '## Operations without an entry',
     '',

@@ -126,6 +126,9 @@ function rootOf(path: string, statement: ts.Statement): { producer?: Producer } 
   }
   const feature = /^api\/features\/(.*)\/(worker|consumer)\.ts$/.exec(path)?.[1]
   if (feature !== undefined) return { producer: { kind: 'worker', name: feature } }
+  // What runs of retention policies do is work of the same role.
+  const retained = /^api\/(?:features\/)?([a-z-]+)\/(?:.*\/)?[a-z-]+-target\.ts$/.exec(path)?.[1]
+  if (retained !== undefined) return { producer: { kind: 'worker', name: retained } }
   if (path.startsWith('api/http/')) return { producer: { kind: 'platform', name: 'every operation with a token' } }
   return {}
 }

@@ -86,7 +86,7 @@ async function startOwn() {
     await server.stop()
     await rm(folder, { recursive: true, force: true })
   }
-  return { url: server.url, stop }
+  return { url: server.socketUrl, stop }
 }
 
 /** The migrated database that others are copies of; made by whoever needs it first. */
@@ -120,4 +120,11 @@ export function withDatabase(url: string, name: string): string {
   const parsed = new URL(url)
   parsed.pathname = `/${name}`
   return parsed.href
+}
+
+/** The address of a test database for a proxy to stand before. Tests talk to their server over its Unix socket. */
+export function overTcp(url: string): URL {
+  const parsed = new URL(url)
+  parsed.hostname = '127.0.0.1'
+  return parsed
 }

@@ -41,9 +41,7 @@ export async function eraseWhole(
     await deps.db.inTransaction(
       {},
       async (tx) =>
-        void (await tx.execute(
-          'update media set purge_lease_until = null; update highlights set purge_lease_until = null',
-        )),
+        void (await tx.execute('update media set lease_at = now(); update highlights set purge_lease_until = null')),
     )
   }
   const { rows } = await deps.db.read({}, (tx) =>

@@ -1,14 +1,14 @@
 import type { HighlightItem, HighlightRenderSpec } from '../../crds/highlight-render.ts'
 import { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'
 import { piecesPrefix } from '../../lib/contract/object-keys.ts'
-import { jobBench, type Started } from './job-run.ts'
+import { jobBench } from './job-run.ts'
 
 const PREFIX = 'org/o/highlights/h/v1/'
 
 type Item = Pick<HighlightItem, 'id' | 'type' | 'sourceKey' | 'cachePrefix' | 'seconds'> & { caption?: string }
 
 /** A store and the real program, run on it with items. */
-export async function highlightBench(t: { teardown(f: () => unknown): unknown }) {
+export async function highlightBench(t: Parameters<typeof jobBench>[0]) {
   const bench = await jobBench(t, 'highlight', PREFIX)
   const { store } = bench
 
@@ -17,11 +17,11 @@ export async function highlightBench(t: { teardown(f: () => unknown): unknown })
     return { id, type, sourceKey, cachePrefix: piecesPrefix('o', id), seconds }
   }
 
-  const start = (
-    items: readonly Item[],
-    spec: Partial<HighlightRenderSpec> = {},
-    env: Record<string, string> = {},
-  ): Started => bench.start({ id: 'hlt_1', items, outputPrefix: PREFIX, renditions: ['360p'], ...spec }, env)
+  type Job = [items: readonly Item[], spec?: Partial<HighlightRenderSpec>, env?: Record<string, string>]
+  const specOf = (items: readonly Item[], spec: Partial<HighlightRenderSpec> = {}) => ({
+    ...{ id: 'hlt_1', items, outputPrefix: PREFIX, renditions: ['360p'] },
+    ...spec,
+  })
 
   return {
     ...bench,
@@ -35,8 +35,8 @@ export async function highlightBench(t: { teardown(f: () => unknown): unknown })
       await store.put(item.sourceKey, bytes, { contentType: 'application/octet-stream' })
       return item
     },
-    start,
-    run: (...args: Parameters<typeof start>) => start(...args).finished,
+    start: (...[items, spec, env]: Job) => bench.start(specOf(items, spec), env),
+    run: (...[items, spec, env]: Job) => bench.run(specOf(items, spec), env),
     manifest: async (prefix = PREFIX): Promise<HighlightManifest> =>
       HighlightManifest.parse(JSON.parse(await bench.text('manifest.json', prefix))),
   }

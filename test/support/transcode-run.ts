@@ -3,12 +3,12 @@ import type { AddressInfo } from 'node:net'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { ImageManifest, VideoManifest } from '../../lib/contract/manifest.ts'
 import { ProgressReport } from '../../lib/contract/progress.ts'
-import { jobBench, type Started } from './job-run.ts'
+import { jobBench } from './job-run.ts'
 
 const PREFIX = 'org/o/media/m/v1/'
 
 /** A store and the real program, run on it with inputs. */
-export async function transcodeBench(t: { teardown(f: () => unknown): unknown }) {
+export async function transcodeBench(t: Parameters<typeof jobBench>[0]) {
   const bench = await jobBench(t, 'transcode', PREFIX)
   const { store, bytes } = bench
 
@@ -28,11 +28,7 @@ export async function transcodeBench(t: { teardown(f: () => unknown): unknown })
       }),
     )
 
-  const start = (
-    inputs: readonly TranscodeInput[],
-    spec: Partial<TranscodeJobSpec> = {},
-    env: Record<string, string> = {},
-  ): Started => bench.start({ inputs, ...spec }, env)
+  type Job = [inputs: readonly TranscodeInput[], spec?: Partial<TranscodeJobSpec>, env?: Record<string, string>]
 
   return {
     ...bench,
@@ -40,8 +36,8 @@ export async function transcodeBench(t: { teardown(f: () => unknown): unknown })
     imagesOf,
     imageManifest: async (id: string) =>
       ImageManifest.parse(JSON.parse((await bytes('manifest.json', `${PREFIX}${id}/`)).toString())),
-    start,
-    run: (...args: Parameters<typeof start>) => start(...args).finished,
+    start: (...[inputs, spec, env]: Job) => bench.start({ inputs, ...spec }, env),
+    run: (...[inputs, spec, env]: Job) => bench.run({ inputs, ...spec }, env),
     manifest: async (prefix = PREFIX): Promise<VideoManifest> =>
       VideoManifest.parse(JSON.parse((await bytes('manifest.json', prefix)).toString())),
   }

@@ -144,16 +144,6 @@ export async function insertArchive(
   return made.length === 1
 }
 
-/** The object of a day has moved. */
-export async function moveArchive(tx: Tx, o: { day: Day; tier: ArchiveTier; objectKey: string }): Promise<boolean> {
-  const moved = await tx
-    .update(auditArchives)
-    .set({ tier: o.tier, objectKey: o.objectKey })
-    .where(eq(auditArchives.day, o.day))
-    .returning({ day: auditArchives.day })
-  return moved.length === 1
-}
-
 /** In the order in which they were archived, which is that of their hashes. */
 export const listManifests = (tx: Tx): Promise<AuditArchiveRow[]> =>
   tx.select().from(auditArchives).orderBy(asc(auditArchives.archivedAt), asc(auditArchives.day))

@@ -5,6 +5,8 @@ import { bigint, customType, timestamp, uuid } from '../orm.ts'
 export const id = <K extends IdKind>(_kind: K) => uuid().$type<Id<K>>()
 /** A moment, to the microsecond. */
 export const time = () => timestamp({ withTimezone: true, precision: 6, mode: 'date' })
+/** The end of a lease, as text: `-infinity` where there never was one, so that an index says what is free. */
+export const leaseTime = customType<{ data: string }>({ dataType: () => 'timestamp with time zone' })
 /** A number of bytes. */
 export const bytes = () => bigint({ mode: 'number' })
 /** Bytes of a hash or of what is encrypted. */

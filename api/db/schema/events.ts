@@ -1,5 +1,5 @@
-import { doublePrecision, integer, pgTable, primaryKey, text } from '../orm.ts'
-import { id, time } from './columns.ts'
+import { doublePrecision, integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
+import { id, leaseTime, time } from './columns.ts'
 
 export const EVENT_STATUSES = ['draft', 'active', 'archived'] as const
 export type EventStatus = (typeof EVENT_STATUSES)[number]
@@ -18,6 +18,10 @@ export const events = pgTable('events', {
   status: text({ enum: EVENT_STATUSES }).notNull().default('draft'),
   activatedAt: time(),
   archivedAt: time(),
+  coldAt: time(),
+  coldLookAt: leaseTime().notNull().default('-infinity'),
+  leaseAt: leaseTime().notNull().default('-infinity'),
+  leaseToken: uuid(),
   version: integer().notNull().default(1),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),

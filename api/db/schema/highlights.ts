@@ -1,8 +1,8 @@
 import type { HighlightErrorCode } from '../../../lib/contract/highlight-error.ts'
 import type { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text } from '../orm.ts'
-import { bytes, id, time } from './columns.ts'
+import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text, uuid } from '../orm.ts'
+import { bytes, id, leaseTime, time } from './columns.ts'
 import type { Progress } from './progress.ts'
 
 export interface HighlightError {
@@ -77,6 +77,18 @@ export const highlightItems = pgTable(
 )
 export type HighlightItemRow = typeof highlightItems.$inferSelect
 export type ItemType = HighlightItemRow['type']
+
+/** Pieces of a source, which are kept for later highlights. Triggers insert the rows. */
+export const mediaPieces = pgTable('media_pieces', {
+  mediaId: id('media').primaryKey(),
+  orgId: id('organization').notNull(),
+  usedBy: id('user'),
+  usedAt: time().notNull(),
+  bytes: bytes().notNull().default(0),
+  measuredAt: time(),
+  leaseAt: leaseTime().notNull().default('-infinity'),
+  leaseToken: uuid(),
+})
 
 export const musicTracks = pgTable('music_tracks', {
   id: id('track').primaryKey(),

@@ -1,7 +1,7 @@
 import type { ConversionErrorCode } from '../../../lib/contract/conversion-error.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { boolean, date, integer, jsonb, pgTable, sql, text, uuid } from '../orm.ts'
-import { bytes, id, time } from './columns.ts'
+import { bytes, id, leaseTime, time } from './columns.ts'
 import type { Progress } from './progress.ts'
 
 export interface ConversionError {
@@ -20,6 +20,9 @@ export const media = pgTable('media', {
   kind: text({ enum: ['image', 'video'] }).notNull(),
   fileSizeBytes: bytes().notNull(),
   sha256: text(),
+  originalTier: text({ enum: ['hot', 'both', 'cold'] })
+    .notNull()
+    .default('hot'),
   uploadStatus: text({ enum: ['processing', 'completed', 'failed'] })
     .notNull()
     .default('processing'),
@@ -59,6 +62,8 @@ export const media = pgTable('media', {
   deletedBy: id('user'),
   purgingAt: time(),
   purgeLeaseUntil: time(),
+  leaseAt: leaseTime().notNull().default('-infinity'),
+  leaseToken: uuid(),
 })
 export type MediaRow = typeof media.$inferSelect
 

@@ -1,5 +1,5 @@
-import { boolean, integer, pgTable, primaryKey, text } from '../orm.ts'
-import { id, time } from './columns.ts'
+import { boolean, integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
+import { id, leaseTime, time } from './columns.ts'
 
 /** A version never changes what it says: another text for the same cause is another template. */
 export const TEMPLATES = ['EventInvitation.v1', 'Mention.v1', 'DownloadReady.v1'] as const
@@ -33,6 +33,8 @@ export const notifications = pgTable('notifications', {
   clickedAt: time(),
   /** Opens and clicks in the audit log. */
   recorded: integer().notNull().default(0),
+  leaseAt: leaseTime().notNull().default('-infinity'),
+  leaseToken: uuid(),
 })
 export type NotificationRow = typeof notifications.$inferSelect
 

@@ -1,5 +1,5 @@
 import { integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
-import { bytes, id, time } from './columns.ts'
+import { bytes, id, leaseTime, time } from './columns.ts'
 
 export const UPLOAD_STATES = ['open', 'merging', 'completed', 'aborted', 'expired'] as const
 
@@ -26,6 +26,8 @@ export const uploads = pgTable('uploads', {
   expiresAt: time().notNull(),
   absoluteExpiresAt: time().notNull(),
   storageReleasedAt: time(),
+  leaseAt: leaseTime().notNull().default('-infinity'),
+  leaseToken: uuid(),
 })
 export type UploadRow = typeof uploads.$inferSelect
 

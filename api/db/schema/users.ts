@@ -24,4 +24,6 @@ export const userStorage = pgTable('user_storage', {
   mediaBytes: bytes().notNull().default(0),
   uploadBytes: bytes().notNull().default(0),
   openUploads: integer().notNull().default(0),
+  highlightBytes: bytes().notNull().default(0),
+  pieceBytes: bytes().notNull().default(0),
 })

@@ -9,6 +9,7 @@ export const auditLogPart: PersonalPart = {
       kept: '7 years',
       columns: {
         object_key: { harmless: 'the key of an object, made of the day' },
+        left_key: { harmless: 'the key of an object, made of the day' },
         sha256: { harmless: 'a digest' },
         members: { person: { stays: 'the ids of the first actors of its pieces, as in the log' } },
         previous_sha256: { harmless: 'a digest' },

@@ -149,7 +149,7 @@ export async function countAll(tx: Tx): Promise<{ total: number; exact: boolean 
     with hot as (
       select coalesce(sum(h.count), 0) as entries, min(h.day) as first from audit_heads h
       where not exists (select from audit_archives a where a.day = h.day))
-    select (hot.entries + coalesce((select sum(entries) from audit_archives), 0))::text as total,
+    select (hot.entries + coalesce((select sum(entries) from audit_archives where tier <> 'purged'), 0))::text as total,
       not exists (select from audit_archives a where a.late > 0 and a.day >= hot.first - 7) as exact
     from hot`)
   return { total: Number(rows[0]?.total ?? 0), exact: rows[0]?.exact ?? true }

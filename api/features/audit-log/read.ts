@@ -18,7 +18,7 @@ import type { Database } from '../../db/db.ts'
 import { type EntryFilter, isNarrow, matches } from './filter.ts'
 import { countAll, countHot, findOldest, findSeal, type HotEntry, listDaysOf, listHot, type Seal } from './queries.ts'
 
-export type Tier = 'hot' | ArchiveTier
+export type Tier = 'hot' | Exclude<ArchiveTier, 'purged'>
 
 /** An entry with its personal data, as far as that can be read. */
 export interface ShownEntry {
@@ -254,6 +254,7 @@ async function readDay(deps: ReadDeps, reading: Reading, day: Day, wanted: StepW
   const { filter, after, limit } = wanted
   const found = await deps.db.read(AUDIT, (tx) => findArchive(tx, day))
   if (!found) throw new Error(`the manifest of ${day} is gone`)
+  if (found.tier === 'purged') return { entries: [], reached: undefined, tiers: [], bytes: 0 }
   const { actorId, ipAddress } = filter
   if (actorId === undefined && reading.isLimited && found.bytes > reading.budget.bytes) {
     throw invalid([
@@ -278,6 +279,7 @@ async function readDay(deps: ReadDeps, reading: Reading, day: Day, wanted: StepW
     if (!(error instanceof StoreError) || error.code !== 'NotFound') throw error
     // Its object moved between the manifest and the request.
     const moved = await deps.db.read(AUDIT, (tx) => findArchive(tx, day))
+    if (moved?.tier === 'purged') return { rows: [], bytes: 0, isDone: true }
     if (!moved || moved.objectKey === found.objectKey) throw error
     return read(moved)
   })

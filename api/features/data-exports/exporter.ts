@@ -302,10 +302,9 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     signal: AbortSignal,
   ): Promise<Readable> {
     const { part } = claimed
-    const { mediaId, orgId, bytes } = entries[n] as DataExportEntryRow
-    const key = deps.files.keyOf(orgId, mediaId)
+    const { mediaId, bytes } = entries[n] as DataExportEntryRow
     try {
-      const { info, body } = await deps.store.get(key, undefined, signal)
+      const { info, body } = await getOriginal(mediaId, signal)
       if (info.size === bytes) return body
       body.destroy()
       await db.inTransaction({}, (tx) => correctEntry(tx, part, mediaId, info.size))
@@ -317,6 +316,16 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     }
   }
 
+  /** Once more where it has moved to another tier since its key was read. */
+  async function getOriginal(mediaId: Uuid, signal: AbortSignal, before?: string): ReturnType<ObjectStore['get']> {
+    const key = (await keysOf([mediaId])).get(mediaId)
+    if (key === undefined || key === before) throw new StoreError('NotFound', 'the original is gone')
+    return deps.store.get(key, undefined, signal).catch((error: unknown) => {
+      if (error instanceof StoreError && error.code === 'NotFound') return getOriginal(mediaId, signal, key)
+      throw error
+    })
+  }
+
   /**
    * Deleted meanwhile, or lost: the export of everything else must not fail for it. Looks at all that is left: a part that
    * began again for each one would never end where a folder of the store was lost.
@@ -324,7 +333,13 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
   async function dropMissing({ part, of }: ClaimedPart, entries: readonly DataExportEntryRow[]): Promise<void> {
     for (let from = 0; from < entries.length; from += LOOKS_AT_ONCE) {
       const some = entries.slice(from, from + LOOKS_AT_ONCE)
-      const there = await Promise.all(some.map((one) => deps.store.head(deps.files.keyOf(one.orgId, one.mediaId))))
+      const keys = await keysOf(some.map(({ mediaId }) => mediaId))
+      const there = await Promise.all(
+        some.map(async ({ mediaId }) => {
+          const key = keys.get(mediaId)
+          return key === undefined ? undefined : deps.store.head(key)
+        }),
+      )
       // The first is dropped even if it is there by now: a store that says both would have the part begin for ever.
       const gone = some.filter((_, i) => there[i] === undefined || from + i === 0).map(({ mediaId }) => mediaId)
       if (gone.length === 0) continue
@@ -336,6 +351,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     }
   }
 
+  const keysOf = (ids: readonly Uuid[]) => db.read({}, (tx) => deps.files.findKeys(tx, ids))
   const keptOf = (ids: readonly Uuid[]): Promise<Uuid[]> => db.read({}, (tx) => deps.files.findKept(tx, ids))
 
   async function requireKept({ part }: ClaimedPart, entries: readonly DataExportEntryRow[]): Promise<void> {

@@ -2,6 +2,7 @@ import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import type { EraseDeps, ErasedPerson, EraseStep } from '../../personal/part.ts'
+import { isPersonHeld } from '../../retention/holds-queries.ts'
 import { audit } from './commands.ts'
 import { inOrder, mayRun } from './plan.ts'
 import {
@@ -20,6 +21,9 @@ const LEASE_SECONDS = 60
 const RENEW_MS = 20_000
 /** While something that is in use has to end first. */
 const WAIT_MS = 2_000
+
+/** While a legal hold is on the person. */
+const HELD_MS = 600_000
 
 /** Tells when to look at the erasure again; undefined once it is completed. */
 type Outcome = { againAfterMs: number } | undefined
@@ -60,6 +64,8 @@ async function runSteps(deps: EraseDeps, steps: readonly EraseStep[], person: Er
   for (const step of steps) {
     signal?.throwIfAborted()
     if (done.has(step.name) || !mayRun(step, steps, done)) continue
+    // Before each step: nothing else of a person goes while a legal hold keeps it, and access stays closed.
+    if (step.phase !== 'access' && (await isKept(deps, person))) return { againAfterMs: HELD_MS }
     try {
       if (await runStep(deps, step, person)) done.add(step.name)
     } catch (error) {
@@ -71,6 +77,12 @@ async function runSteps(deps: EraseDeps, steps: readonly EraseStep[], person: Er
   if (steps.some(({ name }) => !done.has(name))) return { againAfterMs: WAIT_MS }
   await finish(deps, erasureId)
   return undefined
+}
+
+async function isKept({ db, log }: EraseDeps, { erasureId, userId }: ErasedPerson): Promise<boolean> {
+  const held = await db.read({}, (tx) => isPersonHeld(tx, userId))
+  if (held) log.info({ erasure: erasureId }, 'an erasure waits for the end of a legal hold')
+  return held
 }
 
 /** Whether it is done: otherwise something is in use and has to end first. */

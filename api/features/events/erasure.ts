@@ -7,6 +7,7 @@ export const eventsPart: PersonalPart = {
       holds: 'events',
       kept: 'until they are deleted',
       columns: {
+        lease_token: { harmless: 'random' },
         owner_id: { person: { stays: 'in an organization without any other member, who could become the owner' } },
         title: { erase: 'replaced in events of the person', canary: 'text' },
         description: { erase: 'removed in events of the person', canary: 'text' },

@@ -87,6 +87,10 @@ export const Event = z
     updated_at: outputTime(),
     activated_at: outputTime().nullable(),
     archived_at: outputTime().nullable(),
+    purge_at: outputTime().nullable().meta({
+      description:
+        'When an archived event is deleted for good, with its album, comments, reactions and invitations, and with the media items that were added for it alone. Null before it is archived, and where the installation keeps archived events',
+    }),
     participant_count: Count.meta({ description: 'Those who have accepted, the owner included' }),
     my_participation: ParticipantStatus.nullable().meta({ description: 'Null unless the caller is invited' }),
     my_invitation_id: outputId('invitation').nullable().meta({

@@ -49,6 +49,7 @@ export const toListedEvent = (row: ShownEvent, can: Can, sees: SeesAlbum): Liste
   updated_at: timestamp(row.updatedAt),
   activated_at: timestamp(row.activatedAt),
   archived_at: timestamp(row.archivedAt),
+  purge_at: timestamp(row.purgeAt),
   participant_count: row.participantCount,
   my_participation: row.participation,
   my_invitation_id: row.invitationId,

@@ -55,6 +55,7 @@ const DRAFT: z.output<typeof Event> = {
   updated_at: '2026-11-21T09:30:00.000Z',
   activated_at: null,
   archived_at: null,
+  purge_at: null,
   participant_count: 1,
   my_participation: 'accepted',
   my_invitation_id: null,
@@ -97,6 +98,7 @@ const ARCHIVED: z.output<typeof Event> = {
   status: 'archived',
   updated_at: '2027-06-01T08:00:00.000Z',
   archived_at: '2027-06-01T08:00:00.000Z',
+  purge_at: '2034-06-01T08:00:00.000Z',
   can: ['comment.read', 'event.list_invitations', 'event.read'],
 }
 /** As an invited member sees it. */

@@ -1,9 +1,10 @@
 import { HIGHLIGHT_RENDERS } from '../../../crds/highlight-render.ts'
 import { parseId } from '../../../lib/contract/ids.ts'
-import type { EraseDeps, Erased, ErasedPerson, PersonalPart } from '../../personal/part.ts'
+import { type EraseDeps, type Erased, type ErasedPerson, type PersonalPart, step } from '../../personal/part.ts'
 import { resourcesOf } from '../../personal/queries.ts'
 import { removeResource } from '../../worker/remove-resource.ts'
 import { countUnpurged, eraseWords, recordHighlights } from './erasure-queries.ts'
+import { disownPieces } from './pieces/queries.ts'
 import { ERASED, eraseHighlightsOf } from './render/commands.ts'
 import type { HighlightRenderObject } from './render/facts.ts'
 import { purgeHighlights } from './render/purge.ts'
@@ -31,6 +32,11 @@ export const highlightsPart: PersonalPart = {
         deleted_by: { person: { stays: 'until the row is deleted' } },
       },
     },
+    media_pieces: {
+      holds: 'how large what is kept of media items for later highlights is',
+      kept: '30 days after the last highlight that used it',
+      columns: { used_by: { person: 'gone' }, lease_token: { harmless: 'random' } },
+    },
     highlight_items: {
       holds: 'the media items of a highlight',
       kept: 'as long as the highlight',
@@ -51,6 +57,12 @@ export const highlightsPart: PersonalPart = {
       does: 'highlights that show media items of the person, or words that the person wrote, are withdrawn from everyone; their titles and captions by the person are removed, also of highlights that stay',
       run: withdraw,
     },
+    step({
+      name: 'highlights.pieces',
+      phase: 'texts',
+      does: 'what is kept for later highlights no longer names the person as the last who used it',
+      run: ({ db }, { userId }) => db.inTransaction({}, async (tx) => ({ pieces: await disownPieces(tx, userId) })),
+    }),
     {
       name: 'highlights.files',
       phase: 'files',

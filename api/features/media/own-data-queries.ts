@@ -1,5 +1,5 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import { originalKey } from '../../../lib/contract/object-keys.ts'
+import { type OriginalTier, originalKeyIn } from '../../../lib/contract/object-keys.ts'
 import type { Tx } from '../../db/db.ts'
 import { and, inArray, isNull, sql } from '../../db/orm.ts'
 import { media } from '../../db/schema/media.ts'
@@ -21,6 +21,7 @@ interface FileColumns extends Record<string, unknown> {
   filename: string
   mime_type: string
   bytes: number
+  original_tier: OriginalTier
   taken_at: string
   event_title: string | null
   event_start: string | null
@@ -28,7 +29,7 @@ interface FileColumns extends Record<string, unknown> {
 
 export async function ownFiles(tx: Tx, { userId, after, limit }: OwnPage): Promise<OwnFile[]> {
   const { rows } = await tx.execute<FileColumns>(sql`
-    select m.id, m.org_id, m.original_filename as filename, m.mime_type, m.file_size_bytes::float8 as bytes, m.taken_at,
+    select m.id, m.org_id, m.original_filename as filename, m.mime_type, m.file_size_bytes::float8 as bytes, m.original_tier, m.taken_at,
       told.title as event_title, told.start_at as event_start
     from media m left join lateral (
       select e.title, e.start_at from album_media i join albums a on a.id = i.album_id join events e on e.id = a.event_id
@@ -38,7 +39,7 @@ export async function ownFiles(tx: Tx, { userId, after, limit }: OwnPage): Promi
   return rows.map((row) => ({
     mediaId: row.id,
     orgId: row.org_id,
-    key: originalKey(row.org_id, row.id),
+    key: originalKeyIn(row.original_tier, row.org_id, row.id),
     filename: row.filename,
     mimeType: row.mime_type,
     bytes: row.bytes,
@@ -48,6 +49,14 @@ export async function ownFiles(tx: Tx, { userId, after, limit }: OwnPage): Promi
         ? undefined
         : { title: row.event_title, startAt: timeOf(row.event_start) },
   }))
+}
+
+export async function findOriginalKeys(tx: Tx, ids: readonly Uuid[]): Promise<Map<Uuid, string>> {
+  const rows = await tx
+    .select({ id: media.id, orgId: media.orgId, tier: media.originalTier })
+    .from(media)
+    .where(inArray(media.id, [...ids]))
+  return new Map(rows.map(({ id, orgId, tier }) => [id, originalKeyIn(tier, orgId, id)]))
 }
 
 export async function findKeptMedia(tx: Tx, ids: readonly Uuid[]): Promise<Uuid[]> {

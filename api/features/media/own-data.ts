@@ -1,8 +1,7 @@
 import * as z from 'zod'
-import { originalKey } from '../../../lib/contract/object-keys.ts'
 import type { OwnData } from '../../requests/own-data.ts'
 import { outputId, outputTime } from '../../requests/schemas.ts'
-import { findKeptMedia, ownFiles, ownMedia } from './own-data-queries.ts'
+import { findKeptMedia, findOriginalKeys, ownFiles, ownMedia } from './own-data-queries.ts'
 
 /** What the person uploaded: records of all of it, and the originals of what is not in the trash. */
 export const ownMediaData: OwnData = {
@@ -27,5 +26,5 @@ export const ownMediaData: OwnData = {
       list: ownMedia,
     },
   ],
-  files: { list: ownFiles, findKept: findKeptMedia, keyOf: originalKey },
+  files: { list: ownFiles, findKept: findKeptMedia, findKeys: findOriginalKeys },
 }

@@ -25,6 +25,7 @@ const tables: PersonalPart['personal'] = {
       thumb_file: MADE,
       placeholder: { erase: 'row deleted', canary: 'token' },
       conversion_batch: { harmless: 'random' },
+      lease_token: { harmless: 'random' },
     },
   },
   media_months: { holds: 'how many media items an organization has of a month', kept: 'always', columns: {} },
@@ -52,6 +53,7 @@ const tables: PersonalPart['personal'] = {
       live_photo_pair_id: { erase: 'row deleted', canary: 'token' },
       asset_identifier: { erase: 'row deleted', canary: 'text' },
       merge_lease_holder: { harmless: 'random' },
+      lease_token: { harmless: 'random' },
     },
   },
   upload_chunks: {

@@ -136,7 +136,12 @@ export async function listMonths(tx: Tx, orgId: Uuid): Promise<{ month: string; 
 export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
   const [row] = await prepared(tx, 'find_delivered', { org: orgId, id }, () =>
     tx
-      .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
+      .select({
+        mimeType: media.mimeType,
+        filename: media.originalFilename,
+        uploadStatus: media.uploadStatus,
+        originalTier: media.originalTier,
+      })
       .from(media)
       .where(thisMedia),
   )

@@ -6,6 +6,7 @@ import type { CounterOf, GaugeOfRows } from '../../worker/metrics.ts'
 import { countWaiting } from '../../worker/runs/admission-queries.ts'
 import { workedKind } from '../../worker/runs/worked-kind.ts'
 import type { SweepTask } from '../../worker/sweep.ts'
+import { unlessPolicy } from '../../worker/unless-policy.ts'
 import { startVideoAdmission } from './conversion/admission.ts'
 import { VIDEOS } from './conversion/admission-queries.ts'
 import type { BatchPriority } from './conversion/batch-plan.ts'
@@ -16,7 +17,7 @@ import { conversionReactions } from './conversion/reactions.ts'
 import { type PurgeDeps, purgeDue, sweepPurged } from './deletion/purge.ts'
 import { oldestPurgeSeconds } from './deletion/purge-queries.ts'
 import { pairLeftHalves } from './pair-left.ts'
-import { expireUploads } from './uploads/release.ts'
+import { expireSessions, forgetIntents } from './uploads/release.ts'
 
 export const MediaSettings = z.object({
   MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
@@ -89,8 +90,9 @@ function mediaTasks(deps: PurgeDeps): SweepTask[] {
   const isUpgrading = () => performance.now() - startedAt < UPGRADE_MS
   return [
     { name: 'pairs', run: async (_, signal) => isUpgrading() && pairLeftHalves(db, signal) },
-    { name: 'uploads', run: () => expireUploads(db, store, { log }) },
-    { name: 'purge', run: (_, signal) => purgeDue(deps, { signal }) },
+    unlessPolicy(db, 'Uploads', { name: 'uploads', run: () => expireSessions(db, store, { log }) }),
+    { name: 'intents', run: () => forgetIntents(db, store, { log }) },
+    unlessPolicy(db, 'MediaTrash', { name: 'purge', run: (_, signal) => purgeDue(deps, { signal }) }),
     { name: 'purged', run: (_, signal) => sweepPurged(deps, { signal }) },
   ]
 }

@@ -27,6 +27,7 @@ export const notificationsPart: PersonalPart = {
         email: { erase: 'row deleted', canary: 'email' },
         phone_number: { erase: 'row deleted', canary: 'phone' },
         download_id: { harmless: 'the id of an export' },
+        lease_token: { harmless: 'random' },
       },
     },
     notification_deliveries: {

@@ -3,6 +3,8 @@ import type { Tx } from '../../db/db.ts'
 import { and, eq, inArray, isNotNull, or, sql } from '../../db/orm.ts'
 import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
 import { users } from '../../db/schema/users.ts'
+import { APP_NOW } from '../../retention/clock.ts'
+import { isHeld } from '../../retention/holds-queries.ts'
 import type { DownloadKey } from '../downloads/queries.ts'
 import { isParticipant } from '../events/queries.ts'
 import type { Addressed, ChannelName } from './channel.ts'
@@ -102,9 +104,14 @@ export async function findNotification(tx: Tx, id: Uuid): Promise<NotificationRo
  */
 export async function deleteOldNotifications(tx: Tx, days: number, batch: number): Promise<number> {
   const old = sql`select ctid from ${notifications}
-    where ${notifications.createdAt} < now() - make_interval(days => ${days})
+    where ${notifications.createdAt} < ${APP_NOW} - make_interval(days => ${days})
       and not exists (select from events where events.id = ${notifications.eventId} and events.status = 'active'
         and coalesce(events.end_at, events.start_at) > now() - make_interval(days => 1))
+      and not ${isHeld({
+        person: sql`notifications.user_id`,
+        organization: sql`notifications.org_id`,
+        event: (id) => sql`notifications.event_id = ${id}`,
+      })}
     limit ${batch}`
   const { rowCount } = await tx.execute(sql`delete from ${notifications} where ctid = any(array(${old}))`)
   return rowCount ?? 0

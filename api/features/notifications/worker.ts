@@ -1,5 +1,6 @@
 import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import type { GaugeOfRows } from '../../worker/metrics.ts'
+import { unlessPolicy } from '../../worker/unless-policy.ts'
 import type { Channel, ChannelPart } from './channel.ts'
 import { CHANNELS } from './channels.ts'
 import { type Compose, composer } from './compose.ts'
@@ -55,7 +56,13 @@ export function workerOf(deps: Deps, given: readonly ChannelPart[], compose: Com
   return {
     consumers: [notificationConsumer(parts, wake)],
     channels: { notifications: wake },
-    tasks: [{ name: 'notifications', run: (_, signal) => tidy(deps, parts, signal) }],
+    tasks: [
+      { name: 'notifications', run: () => tidy(deps, parts) },
+      unlessPolicy(deps.db, 'Notifications', {
+        name: 'old-notifications',
+        run: (_, signal) => deleteOld(deps, signal),
+      }),
+    ],
     gauges: GAUGES,
     async stop() {
       isStopping = true
@@ -72,12 +79,15 @@ const withoutLinks = (part: ChannelPart): ChannelPart => ({
   offReason: part.channel ? 'PUBLIC_URL and LINK_KEYS are not configured' : part.offReason,
 })
 
-async function tidy({ db }: Deps, parts: readonly ChannelPart[], signal: AbortSignal): Promise<void> {
+async function tidy({ db }: Deps, parts: readonly ChannelPart[]): Promise<void> {
   await db.inTransaction({}, async (tx) => {
     for (const part of parts) if (!part.channel) await suppressPending(tx, part.name, part.offReason)
     await giveUpOld(tx, GIVE_UP_DAYS)
     await deleteOldPauses(tx)
   })
+}
+
+async function deleteOld({ db }: Deps, signal: AbortSignal): Promise<void> {
   const deleteSome = () => db.inTransaction({}, (tx) => deleteOldNotifications(tx, KEPT_DAYS, BATCH))
   while (!signal.aborted && (await deleteSome()) === BATCH);
 }

@@ -9,7 +9,8 @@ import type { Usage } from './policy.ts'
 const user = sql.placeholder('user')
 // A user without a row has never stored anything.
 const usage = {
-  storedBytes: sql<number>`coalesce(${userStorage.mediaBytes} + ${userStorage.uploadBytes}, 0)`.mapWith(Number),
+  storedBytes: sql<number>`coalesce(${userStorage.mediaBytes} + ${userStorage.uploadBytes}
+    + ${userStorage.highlightBytes} + ${userStorage.pieceBytes}, 0)`.mapWith(Number),
   openUploads: sql<number>`coalesce(${userStorage.openUploads}, 0)`.mapWith(Number),
 }
 

@@ -64,14 +64,17 @@ export class ClusterError extends Error {
   override readonly name = 'ClusterError'
   readonly reason: ClusterErrorReason
   readonly retryAfterSeconds: number | undefined
+  /** The cluster does not know the kind: its CRD is not installed. Says nothing of any object. */
+  readonly isNotServed: boolean
   constructor(
     reason: ClusterErrorReason,
     message: string,
-    options: ErrorOptions & { retryAfterSeconds?: number } = {},
+    options: ErrorOptions & { retryAfterSeconds?: number; isNotServed?: boolean } = {},
   ) {
     super(message, options)
     this.reason = reason
     this.retryAfterSeconds = options.retryAfterSeconds
+    this.isNotServed = options.isNotServed ?? false
   }
 }
 

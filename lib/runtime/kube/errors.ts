@@ -43,7 +43,10 @@ export function clusterErrorOf(code: number, status: KubeStatus | undefined, ret
   const reason = BY_REASON[status?.reason ?? ''] ?? BY_CODE[code] ?? 'Unavailable'
   const retryAfterSeconds = retryAfter ?? status?.details?.retryAfterSeconds
   const message = status?.message ?? (code === 404 ? 'The API server does not serve this resource' : `HTTP ${code}`)
-  return new ClusterError(reason, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds })
+  return new ClusterError(reason, message, {
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    isNotServed: code === 404 && reason === 'Unavailable',
+  })
 }
 
 export function parseStatus(text: string): KubeStatus | undefined {

@@ -8,9 +8,9 @@ import { readProducers } from '../../support/audit-producers.ts'
 /** Which actions have their producers, read from the source. */
 const { sites, silent } = await readProducers()
 
-/** Interface specification §6.3. Erasure and the retention of events bring theirs with them. */
+/** Interface specification §6.3. Erasure brings its own with it. */
 const SPECIFIED = `LOGIN LOGOUT TOKEN_REFRESH SESSION_REVOKE EVENT_CREATE EVENT_INVITE EVENT_ACTION EVENT_ACTIVATE
-  EVENT_ARCHIVE COMMENT_CREATE COMMENT_DELETE REACTION_CREATE REACTION_DELETE ALBUM_CREATE ALBUM_ACTION MEDIA_UPLOAD
+  EVENT_ARCHIVE EVENT_COLD_TIER EVENT_PURGED COMMENT_CREATE COMMENT_DELETE REACTION_CREATE REACTION_DELETE ALBUM_CREATE ALBUM_ACTION MEDIA_UPLOAD
   MEDIA_DELETE MEMBER_INVITE ADMIN_ACTION`.split(/\s+/)
 
 t.test('every action of the specification is known', async (t) => {

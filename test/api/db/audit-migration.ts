@@ -24,7 +24,7 @@ t.test('the audit log becomes partitions under programs of the version before, w
   for (const day of days) await admin.query(entry, [newUuid(), `${day} days`])
 
   // Connected as the API is, which owns nothing.
-  const url = `postgres://${admin.user}${admin.password ? `:${admin.password}` : ''}@${admin.host}:${admin.port}/${admin.database}`
+  const url = `postgres://${admin.user}${admin.password ? `:${admin.password}` : ''}@${encodeURIComponent(admin.host)}:${admin.port}/${admin.database}`
   const writers = await Promise.all(
     Array.from({ length: 4 }, async (_, n) => {
       const role = n % 2 ? 'keepsake_worker' : 'keepsake_api'

@@ -10,7 +10,7 @@ import { openLimits } from '../../../api/limits/limits.ts'
 import { openSharedCounters } from '../../../api/limits/queries.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import type { Answer } from '../../support/ask.ts'
-import { testDatabase } from '../../support/database.ts'
+import { overTcp, testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { noDatabase, serveRoutes } from '../../support/serve.ts'
@@ -262,9 +262,8 @@ for (const [how, cut] of [
   ['is not there', false],
 ] as const) {
   t.test(`while Postgres ${how} each process counts for itself, and asks it rarely`, async (t) => {
-    const proxy = await tcpProxy(new URL(database.url))
-    const url = new URL(database.url)
-    url.hostname = '127.0.0.1'
+    const url = overTcp(database.url)
+    const proxy = await tcpProxy(url)
     url.port = String(proxy.port)
     const pool = new pg.Pool({ connectionString: url.href, max: 3, options: '-c role=keepsake_api' })
     pool.on('error', () => {})

@@ -11,7 +11,7 @@ import { startRelay } from '../../../api/worker/relay.ts'
 import { STREAM } from '../../../lib/contract/events.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { openNatsBus } from '../../../lib/runtime/event-bus/nats.ts'
-import { testDatabase } from '../../support/database.ts'
+import { overTcp, testDatabase } from '../../support/database.ts'
 import { relay as publishAgain, sample } from '../../support/event-bus-contract.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
@@ -258,10 +258,9 @@ t.test('metrics tell how much waits, and since when', async (t) => {
 })
 
 t.test('a process whose connection to the database was cut in silence gives its turn up', async (t) => {
-  const proxy = await tcpProxy(new URL(url))
+  const proxy = await tcpProxy(overTcp(url))
   t.teardown(() => proxy.close())
-  const through = new URL(url)
-  through.hostname = '127.0.0.1'
+  const through = overTcp(url)
   through.port = String(proxy.port)
   const turns = openTurns({ url: through.href, log, patienceMs: 400 })
   t.teardown(() => turns.close())

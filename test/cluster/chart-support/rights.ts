@@ -1,5 +1,6 @@
 import { GROUP } from '../../../crds/kind.ts'
 import { KINDS } from '../../../crds/kinds.ts'
+import { RETENTION_POLICIES } from '../../../crds/retention-policy.ts'
 
 export interface Right {
   who: 'api' | 'worker' | 'operator' | 'jobs'
@@ -16,6 +17,8 @@ const ELSEWHERE = 'media'
 /** The same rights for every kind of custom resource; `part` is a subresource with its slash. */
 const ofKinds = (part: string, verbs: readonly string[]) =>
   Object.fromEntries(KINDS.map(({ plural }) => [`${plural}${part}@${GROUP}`, verbs]))
+/** People make these, and they do not end. */
+const POLICIES = `${RETENTION_POLICIES.plural}@${GROUP}`
 const JOBS = 'jobs@batch'
 const EVENTS = 'events@events.k8s.io'
 const LEASES = 'leases@coordination.k8s.io'
@@ -26,13 +29,17 @@ const VERBS = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'd
 const NEEDED: Record<Right['who'], Record<string, readonly string[]>> = {
   operator: {
     ...ofKinds('', ['get', 'list', 'watch', 'delete']),
+    [POLICIES]: ['get', 'list', 'watch', 'patch'],
     ...ofKinds('/status', ['patch']),
     ...ofKinds('/finalizers', ['update']),
     [JOBS]: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
     'pods@': ['list', 'watch'],
     [EVENTS]: ['create', 'patch'],
   },
-  worker: ofKinds('', ['get', 'list', 'watch', 'create', 'delete']),
+  worker: {
+    ...ofKinds('', ['get', 'list', 'watch', 'create', 'delete']),
+    [POLICIES]: ['get', 'list', 'watch'],
+  },
   api: {},
   jobs: {},
 }

@@ -4,6 +4,10 @@ import t from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { ApiConfig } from '../../../api/config.ts'
 import { NotificationSettings } from '../../../api/features/notifications/settings.ts'
+import { parseRetentionPolicy } from '../../../crds/retention-policy.ts'
+import { RETENTION_TARGETS } from '../../../crds/retention-rules.ts'
+import { parseSchedule } from '../../../operator/retention-policy/schedule.ts'
+import { PodTemplate as RetentionTemplate } from '../../../operator/retention-policy/template.ts'
 import { CHART, MINIMAL, NAMESPACE, withHelm } from '../chart-support/chart.ts'
 import { controlPlane } from '../support.ts'
 
@@ -18,7 +22,7 @@ interface PodTemplate {
   spec: PodSpec
 }
 interface NetworkPolicySpec {
-  podSelector?: { matchLabels: Record<string, string> }
+  podSelector?: { matchLabels: Record<string, string>; matchExpressions?: object[] }
   policyTypes?: string[]
   ingress?: object[]
   egress?: object[]
@@ -123,8 +127,9 @@ t.test('with network policies every pod has exactly one, which leaves egress alo
 t.test('the pods of conversions are shut in, unless an administrator says otherwise', async (t) => {
   const policies = async (...args: string[]) =>
     (await render('--values', MINIMAL, ...args)).filter(({ kind }) => kind === 'NetworkPolicy')
-  const [policy, ...others] = await policies()
+  const [policy, retention, ...others] = await policies()
   t.equal(others.length, 0, 'the other programs have none')
+  t.equal(retention?.metadata.name, 'demo-keepsake-retention')
   t.equal(policy?.metadata.name, 'demo-keepsake-jobs')
   t.strictSame(policy?.spec?.podSelector?.matchLabels, {
     'app.kubernetes.io/name': 'keepsake',
@@ -170,19 +175,90 @@ t.test('the pods of conversions are shut in, unless an administrator says otherw
   t.strictSame(await policies('--set', 'networkPolicies.jobs=false'), [])
 })
 
+t.test('the pods of retention reach Postgres, the store and DNS, and are not those of conversions', async (t) => {
+  const policyOf = async (name: string, ...args: string[]) => {
+    const all = await render('--values', MINIMAL, ...args)
+    return all.find(({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === name)?.spec
+  }
+  t.match(await policyOf('demo-keepsake-jobs'), {
+    podSelector: {
+      matchExpressions: [{ key: 'app.kubernetes.io/component', operator: 'NotIn', values: ['retention'] }],
+    },
+  })
+  const spec = await policyOf('demo-keepsake-retention')
+  t.match(spec?.podSelector?.matchLabels, { 'app.kubernetes.io/component': 'retention' })
+  t.strictSame([spec?.policyTypes, spec?.ingress], [['Ingress', 'Egress'], undefined])
+  const [dns, store, ...more] = spec?.egress ?? []
+  t.match(dns, { ports: [{ port: 53 }, { port: 53 }] })
+  t.strictSame([store, ...more], [{ to: [{ ipBlock: { cidr: '10.20.0.9/32' } }] }, { ports: [{ port: 5432 }] }])
+  const rule = { to: [{ ipBlock: { cidr: '10.20.0.7/32' } }], ports: [{ port: 6432 }] }
+  const told = ['--set-json', `networkPolicies.egress.retention=${JSON.stringify([rule])}`]
+  t.strictSame((await policyOf('demo-keepsake-retention', ...told))?.egress?.slice(2), [rule])
+})
+
+const KNOWN = ['--api-versions', 'media.keepsake.dev/v1alpha1/RetentionPolicy']
+
+t.test('there is a policy for each target that is named, with the periods of the specification', async (t) => {
+  const policiesOf = async (...args: string[]) =>
+    (await render('--values', MINIMAL, ...args)).filter(({ kind }) => kind === 'RetentionPolicy')
+  t.strictSame(await policiesOf(), [], 'none where the API server does not know the kind yet')
+  const named = (await policiesOf(...KNOWN)).map(({ spec }) => (spec as { target?: string } | undefined)?.target)
+  t.strictSame(named.sort(), ['MediaTrash', 'Notifications', 'PieceCache', 'Uploads'])
+  const all = await policiesOf(...KNOWN, '--set-json', `retention.targets=${JSON.stringify(RETENTION_TARGETS)}`)
+  const rules = all.map((policy) => {
+    t.equal(policy.metadata.annotations?.['helm.sh/resource-policy'], 'keep')
+    const parsed = parseRetentionPolicy({ ...policy, metadata: { ...policy.metadata, uid: 'u' } })
+    if ('problem' in parsed) throw new Error(parsed.problem)
+    const { target, schedule, rules } = parsed.resource.spec
+    t.match(parseSchedule(schedule), { schedule: {} }, target)
+    return `${target}: ${rules.map(({ after, action, tier }) => `${after} ${tier ?? action}`).join(', ')}`
+  })
+  t.strictSame(rules.sort(), [
+    'AuditLog: P90D warm, P2Y cold, P7Y purge',
+    'EventArchive: P2Y cold, P7Y purge',
+    'MediaTrash: P30D purge',
+    'Notifications: P90D purge',
+    'PieceCache: P30D purge',
+    'Uploads: P1D purge',
+  ])
+  t.strictSame(await policiesOf(...KNOWN, '--set-json', 'retention.targets=[]'), [])
+  const unknown = ['--set-json', 'retention.targets=["Everything"]']
+  await t.rejects(policiesOf(...KNOWN, ...unknown), /retention.targets|\/retention\/targets/)
+})
+
+/** The pods of retention, which the operator makes from a file. */
+async function retentionPod(...args: string[]) {
+  const all = (await render('--values', MINIMAL, ...args)) as (Document & { data?: Record<string, string> })[]
+  const file = all.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'demo-keepsake-retention')
+  const template = RetentionTemplate.parse(JSON.parse(file?.data?.['template.json'] ?? ''))
+  const operator = all.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'demo-keepsake-operator')
+  return { template, annotations: operator?.spec?.template?.metadata.annotations }
+}
+
+t.test('the template of the pods of retention replaces the operator when it changes', async (t) => {
+  const [before, same, after] = [
+    await retentionPod(),
+    await retentionPod(),
+    await retentionPod('--set', 'image.tag=two'),
+  ]
+  t.strictSame(before, same)
+  t.notSame(before.annotations, after.annotations)
+  t.match(after.template.spec.containers, [
+    { image: 'keepsake:two', command: ['node', 'api/features/retention/main.js'] },
+  ])
+})
+
+const ACCOUNTS = ['rbac', 'jobs'].flatMap((file) => ['--show-only', `templates/${file}.yaml`])
+
 t.test('every pod of the chart is admitted where only restricted ones are', async (t) => {
-  await plane.kubectlIn(
-    await helm('template', 'demo', CHART, '--values', MINIMAL, '--show-only', 'templates/rbac.yaml'),
-    'apply',
-    '-f',
-    '-',
-  )
+  await plane.kubectlIn(await helm('template', 'demo', CHART, '--values', MINIMAL, ...ACCOUNTS), 'apply', '-f', '-')
   const documents = await render('--values', MINIMAL)
   const pods = documents.flatMap(({ kind, metadata, spec }) => {
     if (kind === 'Pod') return [{ name: metadata.name, spec }]
     return spec?.template ? [{ name: metadata.name, spec: spec.template.spec }] : []
   })
   t.equal(pods.length, 5, 'api, worker, operator, migrations, test')
+  pods.push({ name: 'retention', spec: (await retentionPod()).template.spec as PodSpec })
   for (const { name, spec } of pods) {
     const pod = {
       apiVersion: 'v1',
@@ -362,8 +438,12 @@ t.test('the processors of an attempt may be a number', async (t) => {
 
 t.test('nothing secret is a value, and nothing made is a Secret', async (t) => {
   for (const file of valuesFiles) {
-    const kinds = new Set((await render('--values', file)).map(({ kind }) => kind))
-    t.notOk(kinds.has('Secret') || kinds.has('ConfigMap'), basename(file))
+    const made = (await render('--values', file)).filter(({ kind }) => kind === 'Secret' || kind === 'ConfigMap')
+    // The template of pods, which name their Secrets.
+    t.strictSame(
+      made.map(({ kind, metadata }) => `${kind} ${metadata.name}`),
+      ['ConfigMap demo-keepsake-retention'],
+    )
   }
 })
 

@@ -206,7 +206,7 @@ exec ${await programPath('ffmpeg')} "$@"
 `
   await writeFile(join(bench.folder, 'ffmpeg'), script, { mode: 0o755 })
   const PATH = `${bench.folder}${delimiter}${process.env['PATH'] ?? ''}`
-  const { exit, output } = await bench.run([red, green, blue], { outputPrefix: NEXT }, { PATH })
+  const { exit, output } = await bench.start([red, green, blue], { outputPrefix: NEXT }, { PATH }).finished
   t.equal(exit, 0, 'exits with 0', { output })
   t.equal((await bench.manifest(NEXT)).encode.reused, 0)
 })

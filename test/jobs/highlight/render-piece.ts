@@ -1,3 +1,4 @@
+// A process of its own: the code of Jobs forbids sharp to read uploads, and the tests of other files read them with it.
 import t from 'tap'
 import { bufferAtStart } from '../../../jobs/highlight/render-piece.ts'
 

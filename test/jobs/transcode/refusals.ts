@@ -69,7 +69,7 @@ t.test('a setting that makes no sense does not condemn the upload', async (t) =>
 t.test('a machine without ffmpeg does not condemn the upload', async (t) => {
   const bench = await transcodeBench(t)
   const input = await bench.inputOf(await clip('tiny'))
-  const { exit, result } = await bench.run([input], {}, { PATH: join(bench.folder, 'nothing') })
+  const { exit, result } = await bench.start([input], {}, { PATH: join(bench.folder, 'nothing') }).finished
   t.match({ exit, result }, { exit: 20, result: { ok: false, reason: 'ToolMissing' } })
 })
 

@@ -154,3 +154,43 @@ t.test('the first rule of a podFailurePolicy that matches decides', async (t) =>
   ]
   for (const [name, rules, pod, action] of cases) t.equal(judgePod(rules, pod).action, action, name)
 })
+
+const workQueue = (spec: object = {}, status: Job['status'] = {}) => aJob({ parallelism: 3, ...spec }, status)
+
+t.test('without completions and with parallelism a Job is a work queue', async (t) => {
+  const { completions, parallelism } = workQueue().spec
+  t.strictSame([completions, parallelism], [undefined, 3])
+  t.match(aJob().spec, { completions: 1, parallelism: 1 })
+  t.match(aJob({ completions: 2 }).spec, { completions: 2, parallelism: 1 })
+  t.equal(plan(workQueue()).create, 3)
+  t.equal(plan(workQueue(), [aPod('a')]).create, 2)
+})
+
+t.test('a work queue adds no pod once one has succeeded, and is complete when the others have ended', async (t) => {
+  const one = plan(workQueue(), [ended('a', 0), aPod('b'), aPod('c')])
+  t.match(one, { create: 0, remove: [], status: { succeeded: 1, active: 2 } })
+  t.equal(one.status.conditions, undefined)
+  const failing = plan(workQueue({}, { succeeded: 1 }), [ended('b', 20), aPod('c')])
+  t.match(failing, { create: 0, status: { succeeded: 1, failed: 1, active: 1 } })
+  const over = plan(workQueue({}, { succeeded: 1, failed: 1 }), [ended('c', 20)])
+  t.match(over.status, { succeeded: 1, failed: 2, completionTime: String })
+  t.strictSame(
+    over.status.conditions?.map((c) => `${c.type} ${c.reason}`),
+    ['SuccessCriteriaMet CompletionsReached', 'Complete CompletionsReached'],
+  )
+})
+
+t.test(
+  'a work queue replaces a pod that fails before any has succeeded, and counts failures of all pods',
+  async (t) => {
+    const first = plan(workQueue({ backoffLimit: 1 }), [ended('a', 20), aPod('b'), aPod('c')])
+    t.match(first, { create: 0, wakeInMs: 1000, status: { failed: 1, active: 2 } })
+    const later = plan(workQueue({ backoffLimit: 1 }, { failed: 1 }), [aPod('b'), aPod('c')], {
+      lastFailureMs: NOW - 1000,
+    })
+    t.equal(later.create, 1)
+    const two = plan(workQueue({ backoffLimit: 1 }), [ended('a', 20), ended('b', 20), aPod('c')])
+    t.match(two, { remove: [aPod('c')], status: { failed: 2 } })
+    t.match(two.status.conditions, [{ type: 'FailureTarget', reason: 'BackoffLimitExceeded' }])
+  },
+)

@@ -1,7 +1,23 @@
 import type { HighlightManifest } from '../../../../lib/contract/highlight-manifest.ts'
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { OriginalTier } from '../../../../lib/contract/object-keys.ts'
 import type { Tx } from '../../../db/db.ts'
-import { and, asc, eq, exists, gt, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from '../../../db/orm.ts'
+import {
+  and,
+  asc,
+  eq,
+  exists,
+  getTableColumns,
+  gt,
+  inArray,
+  isNotNull,
+  isNull,
+  lte,
+  ne,
+  or,
+  type SQL,
+  sql,
+} from '../../../db/orm.ts'
 import { type HighlightError, highlightItems, highlights } from '../../../db/schema/highlights.ts'
 import { media } from '../../../db/schema/media.ts'
 import type { RunKey, RunTable } from '../../../worker/runs/kind.ts'
@@ -71,8 +87,13 @@ export async function findToRender(tx: Tx, id: Uuid): Promise<HighlightToRender 
     .where(and(eq(highlights.id, id), rendering, isNotNull(highlights.renderAdmittedAt)))
   if (!row) return undefined
   const items = await tx
-    .select()
+    // A source that is gone fails the render, wherever it was.
+    .select({
+      ...getTableColumns(highlightItems),
+      originalTier: sql<OriginalTier>`coalesce(${media.originalTier}, 'hot')`,
+    })
     .from(highlightItems)
+    .leftJoin(media, eq(media.id, highlightItems.sourceId))
     .where(and(eq(highlightItems.highlightId, id), isShown))
     .orderBy(asc(highlightItems.position))
   return { ...row, items }

@@ -1,7 +1,13 @@
 import { HIGHLIGHT_RENDERS, type HighlightRenderSpec } from '../../../../crds/highlight-render.ts'
 import { API_VERSION } from '../../../../crds/kind.ts'
 import { formatId, suffixOf, type Uuid } from '../../../../lib/contract/ids.ts'
-import { originalKey, piecesPrefix, renderPrefix, trackKey } from '../../../../lib/contract/object-keys.ts'
+import {
+  type OriginalTier,
+  originalKeyIn,
+  piecesPrefix,
+  renderPrefix,
+  trackKey,
+} from '../../../../lib/contract/object-keys.ts'
 import type { KubeObject } from '../../../../lib/runtime/kube/cluster.ts'
 import type { HighlightRow } from '../../../db/schema/highlights.ts'
 import { highlightText, type Item } from '../plan.ts'
@@ -22,7 +28,7 @@ export interface HighlightToRender
     | 'musicTrackId'
   > {
   /** In playback order. */
-  items: readonly Omit<Item, 'uploaderId' | 'captionBy' | 'skipped'>[]
+  items: readonly (Omit<Item, 'uploaderId' | 'captionBy' | 'skipped'> & { originalTier: OriginalTier })[]
 }
 
 type HighlightRenderToCreate = KubeObject & {
@@ -68,10 +74,13 @@ export function highlightRenderFor(highlight: HighlightToRender, namespace: stri
   } as HighlightRenderToCreate
 }
 
-const toItem = (orgId: Uuid, { mediaId, sourceId, type, seconds, caption }: HighlightToRender['items'][number]) => ({
+const toItem = (
+  orgId: Uuid,
+  { mediaId, sourceId, originalTier, type, seconds, caption }: HighlightToRender['items'][number],
+) => ({
   id: formatId('media', mediaId),
   type,
-  sourceKey: originalKey(orgId, sourceId),
+  sourceKey: originalKeyIn(originalTier, orgId, sourceId),
   cachePrefix: piecesPrefix(orgId, sourceId),
   seconds,
   caption,

@@ -102,6 +102,7 @@ export async function findBatch(tx: Tx, batch: Uuid) {
       generation: media.generation,
       priority: media.conversionPriority,
       fileSizeBytes: media.fileSizeBytes,
+      originalTier: media.originalTier,
       isUnfinished: sql<boolean>`(${media.uploadStatus} = 'processing' and ${media.deletedAt} is null)`,
     })
     .from(media)

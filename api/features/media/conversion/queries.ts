@@ -7,7 +7,7 @@ import type { RunKey, RunRow, RunTable } from '../../../worker/runs/kind.ts'
 import { type FoundMedia, livePhotoVideo } from '../queries.ts'
 import type { TranscodeJobObject } from './facts.ts'
 
-const more = { kind: media.kind, conversionBatch: media.conversionBatch }
+const more = { kind: media.kind, conversionBatch: media.conversionBatch, originalTier: media.originalTier }
 
 export type Conversion = RunRow & Pick<MediaRow, keyof typeof more>
 

@@ -1,7 +1,7 @@
 import { API_VERSION } from '../../../../crds/kind.ts'
 import { TRANSCODE_JOBS, type TranscodeInput, type TranscodeJobSpec } from '../../../../crds/transcode-job.ts'
 import { formatId, suffixOf, type Uuid } from '../../../../lib/contract/ids.ts'
-import { originalKey, outputPrefix } from '../../../../lib/contract/object-keys.ts'
+import { type OriginalTier, originalKeyIn, outputPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { KubeObject } from '../../../../lib/runtime/kube/cluster.ts'
 import type { BatchPriority } from './batch-plan.ts'
 
@@ -9,6 +9,7 @@ export interface MediaToConvert {
   id: Uuid
   orgId: Uuid
   generation: number
+  originalTier: OriginalTier
 }
 
 export interface ImageToConvert extends MediaToConvert {
@@ -76,9 +77,12 @@ function resource(
   return { apiVersion: API_VERSION, kind: TRANSCODE_JOBS.kind, metadata: { ...metadata, labels }, spec }
 }
 
-const inputOf = ({ id, orgId, generation }: MediaToConvert, type: TranscodeInput['type']): TranscodeInput => ({
+const inputOf = (
+  { id, orgId, generation, originalTier }: MediaToConvert,
+  type: TranscodeInput['type'],
+): TranscodeInput => ({
   id: formatId('media', id),
   type,
-  sourceKey: originalKey(orgId, id),
+  sourceKey: originalKeyIn(originalTier, orgId, id),
   outputPrefix: outputPrefix(orgId, id, generation),
 })

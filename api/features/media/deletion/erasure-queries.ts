@@ -6,6 +6,8 @@ import { media, purgedMedia } from '../../../db/schema/media.ts'
 import { organizations } from '../../../db/schema/organizations.ts'
 import { type UploadRow, uploads } from '../../../db/schema/uploads.ts'
 import { change, recordResources } from '../../../personal/queries.ts'
+import type { ClaimOptions } from '../../../retention/target.ts'
+import { type Claims, claimFree } from './purge-queries.ts'
 
 interface Whose {
   erasureId: Uuid
@@ -39,20 +41,13 @@ export async function withdrawMedia(tx: Tx, { erasureId, userId }: Whose, limit:
  * Claims withdrawn media items of one person, whatever their age, as `claimDue` claims those whose time is over. Both
  * halves of a Live Photo are of one uploader.
  */
-export async function claimOf(tx: Tx, userId: Uuid, o: { limit: number; leaseSeconds: number }): Promise<Uuid[][]> {
-  const isFree = sql`purging_at is not null and coalesce(purge_lease_until <= now(), true)`
+export async function claimOf(tx: Tx, userId: Uuid, o: ClaimOptions): Promise<Claims> {
+  const isFree = sql`purging_at is not null and lease_at <= now()`
   const { rows } = await tx.execute<{ id: Uuid; counterpart: Uuid | null }>(sql`
     select id, paired_media_id as counterpart from ${media}
-    where id in (${mediaOf(userId, sql`${isFree} and not (kind = 'video' and paired_media_id is not null)`, o.limit)})`)
-  const groups = rows.map(({ id, counterpart }) => (counterpart === null ? [id] : [id, counterpart]))
-  const wanted = sql`any(${sql.param(groups.flat())}::uuid[])`
-  const free = await tx.execute<{ id: Uuid }>(sql`select id from ${media} where id = ${wanted} and ${isFree}
-    order by id for update skip locked`)
-  const locked = new Set(free.rows.map(({ id }) => id))
-  const claimed = groups.filter((ids) => ids.every((id) => locked.has(id)))
-  await tx.execute(sql`update ${media} set purge_lease_until = now() + make_interval(secs => ${o.leaseSeconds})
-    where id = any(${sql.param(claimed.flat())}::uuid[])`)
-  return claimed
+    where id in (${mediaOf(userId, sql`${isFree} and not (kind = 'video' and paired_media_id is not null)`, o.limit)})
+    for update skip locked`)
+  return claimFree(tx, rows, o)
 }
 
 export async function countMediaOf(tx: Tx, userId: Uuid): Promise<number> {

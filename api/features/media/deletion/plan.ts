@@ -1,7 +1,7 @@
-/** How long a deleted media item can be restored. */
-export const RESTORE_DAYS = 30
+/** How long a deleted media item can be restored, where no policy says otherwise. */
+export const DEFAULT_RESTORE = 'P30D'
 /** The purge begins a little later, so that it never meets a restore in the last moment. */
-export const PURGE_AFTER_HOURS = RESTORE_DAYS * 24 + 1
+export const PURGE_GRACE = 'PT1H'
 
 export interface DeletionSeen {
   deletedAt: Date | null

@@ -1,63 +1,122 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
-import { and, asc, eq, inArray, isNotNull, sql } from '../../../db/orm.ts'
+import { asc, eq, inArray, type SQL, sql } from '../../../db/orm.ts'
+import { albumMedia, albums } from '../../../db/schema/albums.ts'
+import { commentMedia } from '../../../db/schema/comments.ts'
 import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
-import { PURGE_AFTER_HOURS } from './plan.ts'
+import { APP_NOW } from '../../../retention/clock.ts'
+import { HELD_SECONDS, isHeld, lockHolds } from '../../../retention/holds-queries.ts'
+import { lease, postpone } from '../../../retention/leases-queries.ts'
+import { cutoffOf } from '../../../retention/policies-queries.ts'
+import type { ClaimOptions, Due, ReportLine } from '../../../retention/target.ts'
+import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
+import { restoreWindow } from './window-queries.ts'
 
-export type PurgedRow = Pick<MediaRow, 'id' | 'orgId' | 'version'>
+export const MEDIA_LEASES = { table: media, id: media.id }
 
-const isDue = sql`${media.deletedAt} <= now() - make_interval(hours => ${PURGE_AFTER_HOURS})
-  and coalesce(${media.purgeLeaseUntil} <= now(), true)`
+/** Media items whose purge one process has begun: one, or both halves of a Live Photo. */
+export interface Claimed {
+  ids: Uuid[]
+  token: Uuid
+}
+
+export type PurgedRow = Pick<MediaRow, 'id' | 'orgId' | 'version'> & { isHeld: boolean }
+
+/** Deleted before this time, a media item is due, where no run says otherwise. */
+const dueBySweep = sql`${APP_NOW} - ${restoreWindow} - ${PURGE_GRACE}::interval`
+const dueByRun = (due: Due) => sql`${cutoffOf(due, 'MediaTrash', DEFAULT_RESTORE)} - ${PURGE_GRACE}::interval`
+
+/** Both halves of a Live Photo were deleted in one transaction. The image stands for them. */
+const standsForItself = sql`not (m.kind = 'video' and m.paired_media_id is not null)`
+
+/** The hold on a media item `m`: on its uploader, its organization, or an event that it belongs to. */
+export const isMediaHeld = isHeld({
+  person: sql`m.uploader_id`,
+  organization: sql`m.org_id`,
+  event: (id) => sql`(exists (select from ${albumMedia} am join ${albums} al on al.id = am.album_id
+      where am.media_id = m.id and al.event_id = ${id})
+    or exists (select from ${commentMedia} cm where cm.media_id = m.id and cm.event_id = ${id}))`,
+})
 
 /**
- * Claims media items whose time in the trash is over, the longest first, and those whose worker has died. Both halves of
- * a Live Photo are claimed, or neither. From the commit on they cannot be restored.
+ * Claims media items whose time in the trash is over, the longest first, and those whose process has died. Both halves of a
+ * Live Photo are claimed, or neither. From the commit on they cannot be restored. What is under a hold is looked at again
+ * later.
  */
-export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number }): Promise<Uuid[][]> {
-  const due = await tx
-    .select({ id: media.id, counterpart: media.pairedMediaId })
-    .from(media)
-    // Both halves were deleted in one transaction. The image stands for them.
-    .where(sql`${isDue} and not (${media.kind} = 'video' and ${media.pairedMediaId} is not null)`)
-    .orderBy(asc(media.deletedAt), asc(media.id))
-    .limit(o.limit)
-  const groups = due.map(({ id, counterpart }) => (counterpart === null ? [id] : [id, counterpart]))
-  if (groups.length === 0) return []
-  const free = await tx
-    .select({ id: media.id })
-    .from(media)
-    .where(and(inArray(media.id, groups.flat()), isDue))
-    // The order in which every transaction locks the halves of a Live Photo.
-    .orderBy(asc(media.id))
-    .for('update', { skipLocked: true })
-  const locked = new Set(free.map(({ id }) => id))
-  const claimed = groups.filter((ids) => ids.every((id) => locked.has(id)))
-  if (claimed.length > 0) await setLease(tx, claimed.flat(), o.leaseSeconds)
-  return claimed
+export const claimDue = (tx: Tx, o: ClaimOptions): Promise<Claims> => claimBefore(tx, dueBySweep, o)
+/** The same for a run of a policy. */
+export const claimDueOf = (tx: Tx, due: Due, o: ClaimOptions): Promise<Claims> => claimBefore(tx, dueByRun(due), o)
+
+export interface Claims {
+  groups: Uuid[][]
+  held: number
 }
 
-async function setLease(tx: Tx, ids: readonly Uuid[], seconds: number): Promise<void> {
-  await tx
-    .update(media)
-    .set({
-      purgingAt: sql`coalesce(${media.purgingAt}, now())`,
-      purgeLeaseUntil: sql`now() + make_interval(secs => ${seconds})`,
-    })
-    .where(inArray(media.id, [...ids]))
+async function claimBefore(tx: Tx, before: SQL, o: ClaimOptions): Promise<Claims> {
+  // In the order of the index alone. Locked in it, too: what skips locked rows waits for no one, so any order will do.
+  const { rows } = await tx.execute<{ id: Uuid; counterpart: Uuid | null }>(sql`
+    select m.id, m.paired_media_id as counterpart from ${media} m
+    where m.deleted_at is not null and m.deleted_at <= ${before} and m.lease_at <= now() and ${standsForItself}
+    order by m.deleted_at, m.lease_at limit ${o.limit} for update skip locked`)
+  return claimFree(tx, rows, o)
 }
 
-/** The prefixes to empty. A row that another worker has purged is missing. */
-export async function findPurging(tx: Tx, ids: readonly Uuid[]): Promise<PurgedRow[]> {
-  return tx
-    .select({ id: media.id, orgId: media.orgId, version: media.version })
-    .from(media)
-    .where(and(inArray(media.id, [...ids]), isNotNull(media.purgingAt)))
-    .orderBy(asc(media.id))
-    .for('update')
+/** Leases those of these locked media items that are not held, with their counterparts. */
+export async function claimFree(
+  tx: Tx,
+  rows: readonly { id: Uuid; counterpart: Uuid | null }[],
+  o: ClaimOptions,
+): Promise<Claims> {
+  const groups = rows.map(({ id, counterpart }) => (counterpart === null ? [id] : [id, counterpart]))
+  if (groups.length === 0) return { groups, held: 0 }
+  const locked = await tx.execute<{ id: Uuid; held: boolean }>(sql`
+    select m.id, ${isMediaHeld} as held from ${media} m
+    where m.id = any(${sql.param(groups.flat())}::uuid[]) and m.lease_at <= now() and m.deleted_at is not null
+    order by m.id for update skip locked`)
+  const heldById = new Map(locked.rows.map(({ id, held }) => [id, held]))
+  const whole = groups.filter((ids) => ids.every((id) => heldById.has(id)))
+  const held = whole.filter((ids) => ids.some((id) => heldById.get(id)))
+  const claimed = whole.filter((ids) => !held.includes(ids))
+  if (claimed.length > 0) {
+    await lease(tx, MEDIA_LEASES, claimed.flat(), o)
+    await tx
+      .update(media)
+      .set({ purgingAt: sql`coalesce(${media.purgingAt}, now())` })
+      .where(sql`${media.id} = any(${sql.param(claimed.flat())}::uuid[]) and ${media.purgingAt} is null`)
+  }
+  if (held.length > 0) await postpone(tx, MEDIA_LEASES, held.flat(), { until: { seconds: HELD_SECONDS } })
+  return { groups: claimed, held: held.length }
 }
+
+/** The rows whose lease is still this one, with what holds them. None, or some, when another process has purged or claimed them. */
+export async function findPurging(tx: Tx, { ids, token }: Claimed): Promise<PurgedRow[]> {
+  const { rows } = await tx.execute<{ id: Uuid; orgId: Uuid; version: number; isHeld: boolean }>(purging(ids, token))
+  return rows
+}
+
+const purging = (ids: readonly Uuid[], token: Uuid) => sql`
+  select m.id, m.org_id as "orgId", m.version, ${isMediaHeld} as "isHeld" from ${media} m
+  where m.id = any(${sql.param([...ids])}::uuid[]) and m.purging_at is not null and m.lease_token = ${token}
+  order by m.id`
+
+/** The same in the transaction that removes them: no hold comes before its end, and no one else claims them. */
+export async function lockPurging(tx: Tx, { ids, token }: Claimed): Promise<PurgedRow[]> {
+  await lockHolds(tx)
+  const { rows } = await tx.execute<{ id: Uuid; orgId: Uuid; version: number; isHeld: boolean }>(
+    sql`${purging(ids, token)} for update`,
+  )
+  return rows
+}
+
+export const postponeHeld = (tx: Tx, { ids, token }: Claimed): Promise<void> =>
+  postpone(tx, MEDIA_LEASES, ids, { until: { seconds: HELD_SECONDS }, token })
 
 /** One statement: the halves of a Live Photo refer to each other. Call with the rows locked. */
-export async function deletePurged(tx: Tx, rows: readonly PurgedRow[], firstLookSeconds: number): Promise<void> {
+export async function deletePurged(
+  tx: Tx,
+  rows: readonly Pick<PurgedRow, 'id' | 'orgId'>[],
+  firstLookSeconds: number,
+): Promise<void> {
   await tx.delete(media).where(
     inArray(
       media.id,
@@ -73,11 +132,45 @@ export async function deletePurged(tx: Tx, rows: readonly PurgedRow[], firstLook
   )
 }
 
+/** How many media items are in the trash, as Postgres last counted; exactly where it has not counted yet. */
+export async function countTrash(tx: Tx): Promise<number> {
+  const { rows } = await tx.execute<{ n: number }>(sql`select reltuples::float8 as n from pg_class
+    where oid = 'media_due'::regclass`)
+  const estimate = rows[0]?.n ?? 0
+  // Statistics of a small or new index are none, or old.
+  return estimate > 10_000 ? estimate : tx.$count(media, sql`${media.deletedAt} is not null`)
+}
+
+export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const { rows } = await tx.execute<{ n: number; held: number }>(sql`
+    select count(*)::float8 as n, (count(*) filter (where ${isMediaHeld}))::float8 as held from ${media} m
+    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)}`)
+  const { n, held } = rows[0] ?? { n: 0, held: 0 }
+  return { due: n - held, held }
+}
+
+/** What a run would purge, as it would: the image stands for a Live Photo. `after` is the last id with its time. */
+export async function listDueMedia(
+  tx: Tx,
+  due: Due,
+  o: { after: string | undefined; limit: number },
+): Promise<{ lines: (Omit<ReportLine, 'id' | 'action'> & { id: Uuid })[]; last: string }> {
+  const [at, id] = o.after?.split(' ') ?? []
+  const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean }>(sql`
+    select m.id, ${microseconds(sql`m.deleted_at`)} as since, ${isMediaHeld} as held,
+      m.file_size_bytes::float8 as bytes from ${media} m
+    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)}
+      ${at === undefined ? sql`` : sql`and (m.deleted_at, m.id) > (${at}::timestamptz, ${id}::uuid)`}
+    order by m.deleted_at, m.id limit ${o.limit}`)
+  const end = rows.at(-1)
+  return { lines: rows, last: end ? `${end.since} ${end.id}` : '' }
+}
+const microseconds = (time: SQL) => sql`to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+
 /** How long the oldest media item has been due for its purge, in seconds; 0 when none is. */
 export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
-    select greatest(0, coalesce(extract(epoch from now() - min(deleted_at)) - ${PURGE_AFTER_HOURS}::int * 3600, 0))::float8
-      as seconds
+    select greatest(0, coalesce(extract(epoch from ${dueBySweep} - min(deleted_at)), 0))::float8 as seconds
     from ${media} where deleted_at is not null`)
   return rows[0]?.seconds ?? 0
 }

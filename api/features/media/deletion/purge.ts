@@ -1,24 +1,30 @@
-import type { Uuid } from '../../../../lib/contract/ids.ts'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
+import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import type { Database, Tx } from '../../../db/db.ts'
 import { changesOf } from '../../../requests/change.ts'
 import {
   attemptPurge,
   LEASE_SECONDS,
   type PurgeDeps as PrefixDeps,
   type PurgeOptions,
+  type PurgeReports,
   purgePrefixes,
 } from '../../../worker/runs/purge.ts'
 import { nextLook } from '../../../worker/runs/purge-plan.ts'
 import { listUnfinished, type StopDeps, stopConversions } from '../conversion/stop.ts'
 import { claimOf } from './erasure-queries.ts'
 import {
+  type Claimed,
   claimDue,
   claimLooks,
   deletePurged,
   findPurging,
   forgetPurged,
+  lockPurging,
   type PurgedRow,
+  postponeHeld,
   recordLook,
 } from './purge-queries.ts'
 
@@ -27,8 +33,8 @@ export interface PurgeDeps extends StopDeps, PrefixDeps {
 }
 
 /**
- * Housekeeping, as keepsake_worker: purges what was deleted more than 30 days ago. Every step may run twice, and any
- * number of workers may do this. Returns how many media items it has purged.
+ * Housekeeping, as keepsake_worker: purges what was deleted longer ago than it can be restored. Every step may run twice, and
+ * any number of workers may do this. Returns how many media items it has purged.
  */
 export const purgeDue = (deps: PurgeDeps, o: PurgeOptions = {}): Promise<number> => purgeClaimed(deps, claimDue, o)
 
@@ -40,8 +46,11 @@ async function purgeClaimed(deps: PurgeDeps, claim: typeof claimDue, o: PurgeOpt
   const { batch = 50, leaseSeconds = LEASE_SECONDS, signal } = o
   let purged = 0
   for (;;) {
-    const groups = await deps.db.inTransaction({}, (tx) => claim(tx, { limit: batch, leaseSeconds }))
-    if (groups.length === 0) return purged
+    const token = newUuid()
+    const { groups, held } = await deps.db.inTransaction({}, (tx) =>
+      claim(tx, { limit: batch, seconds: leaseSeconds, token }),
+    )
+    if (groups.length + held === 0) return purged
     failpoint('purge.claimed')
     const jobs = await listUnfinished(deps)
     for (const ids of groups) {
@@ -49,47 +58,72 @@ async function purgeClaimed(deps: PurgeDeps, claim: typeof claimDue, o: PurgeOpt
       purged += await attemptPurge(deps, 'media item', { media: ids }, async () => {
         // The next round finds the resource gone and its pods, most likely, as well.
         if (await stopConversions(deps, jobs, ids)) return 0
-        return purgeGroup(deps, ids)
+        const { purged: now } = await purgeGroup(deps, { ids, token })
+        deps.onPurged?.(now)
+        return now
       })
     }
   }
 }
 
-/** Purges one media item or both halves of a Live Photo. The objects go first: without the row, nothing finds them. */
-async function purgeGroup(deps: PurgeDeps, ids: readonly Uuid[]): Promise<number> {
-  const rows = await deps.db.inTransaction({}, (tx) => findPurging(tx, ids))
-  for (const row of rows) await emptyPrefix(deps, row)
-  failpoint('purge.emptied')
-  const purged = await deps.db.inTransaction({}, async (tx) => {
-    const still = await findPurging(tx, ids)
-    if (still.length === 0) return 0
-    for (const row of still) await recordPurge(tx, row)
-    await deletePurged(tx, still, nextLook(0)?.inSeconds ?? 0)
-    failpoint('purge.deleted')
-    return still.length
-  })
-  failpoint('purge.committed')
-  deps.onPurged?.(purged)
-  return purged
+interface GroupDeps extends Pick<PurgeReports, 'onObjectsDeleted'> {
+  db: Database
+  store: ObjectStore
 }
 
-async function emptyPrefix(deps: PurgeDeps, { orgId, id }: Pick<PurgedRow, 'orgId' | 'id'>): Promise<void> {
+/** What a purge came to. Neither purged nor held: another process has the lease. */
+interface Purged {
+  purged: number
+  isHeld: boolean
+}
+
+/**
+ * Purges one media item or both halves of a Live Photo. The objects go first: without the row, nothing finds them. `record`
+ * runs in the transaction in which the rows go.
+ */
+export async function purgeGroup(
+  deps: GroupDeps,
+  claimed: Claimed,
+  record: (tx: Tx, rows: number) => Promise<void> = async () => {},
+): Promise<Purged> {
+  const rows = await deps.db.read({}, (tx) => findPurging(tx, claimed))
+  if (rows.length < claimed.ids.length) return { purged: 0, isHeld: false }
+  if (!isHeld(rows)) for (const row of rows) await emptyPrefix(deps, row)
+  failpoint('purge.emptied')
+  const outcome = await deps.db.inTransaction({}, async (tx): Promise<Purged> => {
+    const still = await lockPurging(tx, claimed)
+    if (still.length < claimed.ids.length) return { purged: 0, isHeld: false }
+    // A hold that came while the objects went keeps the rows: they say what there was.
+    if (isHeld(rows) || isHeld(still)) {
+      await postponeHeld(tx, claimed)
+      return { purged: 0, isHeld: true }
+    }
+    for (const row of still) await recordPurge(tx, row)
+    await deletePurged(tx, still, nextLook(0)?.inSeconds ?? 0)
+    await record(tx, still.length)
+    failpoint('purge.deleted')
+    return { purged: still.length, isHeld: false }
+  })
+  failpoint('purge.committed')
+  return outcome
+}
+
+const isHeld = (rows: readonly PurgedRow[]) => rows.some((row) => row.isHeld)
+
+async function emptyPrefix(deps: GroupDeps, { orgId, id }: Pick<PurgedRow, 'orgId' | 'id'>): Promise<void> {
   const prefix = mediaPrefix(orgId, id)
   const deleted = await deleteBelow(deps, prefix)
   failpoint('purge.objects-deleted')
   if (deleted > 0 && (await deleteBelow(deps, prefix)) > 0) throw new Error(`something still writes below ${prefix}`)
 }
 
-async function deleteBelow(
-  { store, onObjectsDeleted }: Pick<PurgeDeps, 'store' | 'onObjectsDeleted'>,
-  prefix: string,
-): Promise<number> {
+async function deleteBelow({ store, onObjectsDeleted }: GroupDeps, prefix: string): Promise<number> {
   const deleted = await store.deletePrefix(prefix)
   onObjectsDeleted?.(deleted)
   return deleted
 }
 
-async function recordPurge(tx: Parameters<typeof findPurging>[0], row: PurgedRow): Promise<void> {
+async function recordPurge(tx: Tx, row: PurgedRow): Promise<void> {
   const { announce, audit } = changesOf(tx, { orgId: row.orgId, actorId: null, context: null })
   const payload = { media_id: row.id, org_id: row.orgId }
   await announce('MediaPurged', { ...row, version: row.version + 1 }, payload)

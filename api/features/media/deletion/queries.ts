@@ -7,12 +7,12 @@ import { type MediaRow, media } from '../../../db/schema/media.ts'
 import type { PageWanted } from '../../../requests/page.ts'
 import type { Half, Keyed } from '../pairing-plan.ts'
 import { listed } from '../queries.ts'
-import { RESTORE_DAYS } from './plan.ts'
+import { restorableSince, restoreWindow } from './window-queries.ts'
 
 /** A media item in whatever state, with the fact that depends on the database's clock. */
 const inAnyState = {
   ...getTableColumns(media),
-  isPastRestore: sql<boolean>`coalesce(${media.deletedAt} <= now() - make_interval(days => ${RESTORE_DAYS}), false)`,
+  isPastRestore: sql<boolean>`coalesce(${media.deletedAt} <= ${restorableSince}, false)`,
 }
 export type MediaSeen = RowOf<typeof inAnyState>
 
@@ -135,7 +135,12 @@ export async function findMediaOrTrash(tx: Tx, orgId: Uuid, id: Uuid): Promise<M
 export async function findTrashed(tx: Tx, orgId: Uuid, id: Uuid) {
   const [row] = await prepared(tx, 'find_trashed', { org: orgId, id }, () =>
     tx
-      .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
+      .select({
+        mimeType: media.mimeType,
+        filename: media.originalFilename,
+        uploadStatus: media.uploadStatus,
+        originalTier: media.originalTier,
+      })
       .from(media)
       .where(
         and(
@@ -154,7 +159,7 @@ const trashed = {
     where half.id = media.paired_media_id)`,
   deletedBy: media.deletedBy,
   deletedAt: sql<string>`to_char(${media.deletedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
-  purgeAt: sql<Date>`${media.deletedAt} + make_interval(days => ${RESTORE_DAYS})`.mapWith(media.deletedAt),
+  purgeAt: sql<Date>`${media.deletedAt} + ${restoreWindow}`.mapWith(media.deletedAt),
 }
 export type TrashedRow = RowOf<typeof trashed>
 
@@ -163,7 +168,7 @@ export async function listTrash(tx: Tx, o: { orgId: Uuid; of: Uuid | undefined }
   const after = o.after && sql`(deleted_at, id) < (${o.after.at}::timestamptz, ${o.after.id}::uuid)`
   // Must match the predicate of the indexes literally: the planner requires it.
   const inTrash = sql`deleted_at is not null and not (kind = 'video' and paired_media_id is not null)
-    and purging_at is null and deleted_at > now() - make_interval(days => ${RESTORE_DAYS})`
+    and purging_at is null and deleted_at > ${restorableSince}`
   // One index for each part. A disjunction would read what others deleted as well.
   const page = (mine: SQL) => sql`(select id from media where org_id = ${o.orgId} and ${inTrash} and ${mine}
     ${after ? sql`and ${after}` : sql``} order by deleted_at desc, id desc limit ${o.limit})`

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
+import { type OriginalTier, originalKeyIn } from '../../../../lib/contract/object-keys.ts'
 import { DELIVERED_TYPES } from '../../../../lib/contract/output-types.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import type { Clock } from '../../../../lib/runtime/clock.ts'
@@ -59,7 +60,7 @@ const notHere = (cause?: unknown) =>
 /** What the API may deliver now. An original has the type of its media item, an output the type of its extension. */
 interface Subject {
   status: 'processing' | 'completed' | 'failed'
-  own?: { mimeType: string; filename?: string }
+  own?: { mimeType: string; filename?: string; originalTier?: OriginalTier }
 }
 
 async function findSubject({ db, above }: DeliveryDeps, { of, isTrashed }: Delivered): Promise<Subject | undefined> {
@@ -108,7 +109,21 @@ export async function deliver(
     ...(isDownload && { 'Content-Disposition': attachment(wanted.name.split('/').at(-1) ?? '') }),
     ...(wanted.name === 'original' && { 'Content-Disposition': attachment(subject.own?.filename ?? 'original') }),
   }
-  return stream(deps.store, wanted.key, headers, o)
+  const key = keyOf(wanted, subject)
+  return stream(deps.store, key, headers, o).catch(async (error: unknown) => {
+    // The original has moved to the cold tier since the row was read.
+    const now = wanted.name === 'original' && isNotHere(error) ? await findSubject(deps, wanted) : undefined
+    if (!now || keyOf(wanted, now) === key) throw error
+    return stream(deps.store, keyOf(wanted, now), headers, o)
+  })
+}
+
+const isNotHere = (error: unknown) => error instanceof Problem && error.code === 'NOT_FOUND'
+
+/** Links name an original by the key that it was uploaded to; the row says where it is. */
+function keyOf({ of, name, key }: Delivered, { own }: Subject): string {
+  const isMoved = of.kind === 'media' && name === 'original' && own?.originalTier !== undefined
+  return isMoved ? originalKeyIn(own.originalTier as OriginalTier, of.orgId, of.id) : key
 }
 
 const typeOf = (ending: string, types: Readonly<Record<string, string>>) =>

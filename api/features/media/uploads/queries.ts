@@ -2,6 +2,7 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { and, asc, count, eq, sql } from '../../../db/orm.ts'
 import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
+import { isHeld } from '../../../retention/holds-queries.ts'
 
 export const LEASE_SECONDS = 30
 
@@ -169,13 +170,24 @@ export async function abortUpload(tx: Tx, id: Uuid): Promise<void> {
 
 /** Ends expired sessions, including those whose merge died and was never requested again. */
 export async function expireUploadRows(tx: Tx): Promise<number> {
+  // A hold keeps what has arrived: the end of a session is followed by its removal.
+  const { rows } = await tx.execute(sql`select id from ${uploads} u where u.expires_at <= now() and ${isOver}
+    and not ${isUploadHeld} for update skip locked`)
+  return endExpired(tx, idsOf(rows))
+}
+
+/** No chunk and no merge is accepted any more. */
+export const isOver = sql`(u.state = 'open' or (u.state = 'merging' and u.merge_lease_until <= clock_timestamp()))`
+/** The hold on an upload `u`. Its event is not known before the media item is there. */
+export const isUploadHeld = isHeld({ person: sql`u.uploader_id`, organization: sql`u.org_id` })
+const idsOf = (rows: readonly Record<string, unknown>[]) => rows.map(({ id }) => id as Uuid)
+
+/** Ends expired sessions. Call with the rows locked. */
+export async function endExpired(tx: Tx, ids: readonly Uuid[]): Promise<number> {
   const { rowCount } = await tx
     .update(uploads)
     .set({ state: 'expired', mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
-    .where(
-      sql`${uploads.expiresAt} <= now() and (${uploads.state} = 'open'
-        or (${uploads.state} = 'merging' and ${uploads.mergeLeaseUntil} <= clock_timestamp()))`,
-    )
+    .where(sql`${uploads.id} = any(${sql.param([...ids])}::uuid[])`)
   return rowCount ?? 0
 }
 
@@ -185,7 +197,10 @@ export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]
     tx
       .select()
       .from(uploads)
-      .where(sql`${uploads.state} in ('completed', 'aborted', 'expired') and ${uploads.storageReleasedAt} is null`)
+      .where(
+        sql`${uploads.state} in ('completed', 'aborted', 'expired') and ${uploads.storageReleasedAt} is null
+          and ${uploads.leaseAt} <= now() and not ${isHeld({ person: sql`uploads.uploader_id`, organization: sql`uploads.org_id` })}`,
+      )
       // Not by age: a hundred that cannot be cleaned up must not hide the others forever.
       .orderBy(sql`random()`)
       .limit(limit)

@@ -1,7 +1,8 @@
 import { originalKey, stagingPrefix } from '../../../../lib/contract/object-keys.ts'
+import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
-import type { Database } from '../../../db/db.ts'
+import type { Database, Tx } from '../../../db/db.ts'
 import type { UploadRow } from '../../../db/schema/uploads.ts'
 import { abandonOldIntents, deleteIntent, mediaExists } from '../queries.ts'
 import { expireUploadRows, listUnreleased, markReleased } from './queries.ts'
@@ -11,8 +12,14 @@ interface Deps {
   store: ObjectStore
 }
 
-/** Removes what an ended session kept in the store, except the original of its media item. Safe to repeat. */
-export async function releaseStorage({ db, store }: Deps, upload: UploadRow): Promise<void> {
+/**
+ * Removes what an ended session kept in the store, except the original of its media item, and records it. Safe to repeat.
+ */
+export async function releaseStorage(
+  { db, store }: Deps,
+  upload: UploadRow,
+  record: (tx: Tx) => Promise<unknown> = (tx) => markReleased(tx, upload.id),
+): Promise<void> {
   const { orgId, mediaId, multipartId } = upload
   const key = originalKey(orgId, mediaId)
   if (multipartId) await store.abortMultipart(key, multipartId)
@@ -20,7 +27,9 @@ export async function releaseStorage({ db, store }: Deps, upload: UploadRow): Pr
   // A merge may have died between making the object and recording it.
   const exists = await db.read({ org: orgId }, (tx) => mediaExists(tx, mediaId))
   if (!exists) await store.delete(key)
-  await db.inTransaction({ org: orgId }, (tx) => markReleased(tx, upload.id))
+  failpoint('upload.emptied')
+  await db.inTransaction({ org: orgId }, record)
+  failpoint('upload.released')
 }
 
 /** The same for a request whose answer does not depend on it: housekeeping repeats what fails. */
@@ -35,23 +44,35 @@ export async function tryReleaseStorage(deps: Deps, upload: UploadRow, log: Log)
 /** No request lasts this long: 100 MiB at the slowest tolerated speed take less. */
 const INTENT_SECONDS = 3 * 3600
 
+interface HousekeepingOptions {
+  log: Log
+  batch?: number
+}
+
 /**
- * Housekeeping, as keepsake_worker, every few minutes: ends expired sessions and removes from the store what ended,
- * failed or killed uploads left. Safe in several processes at once; an upload that cannot be cleaned up now does not
- * hold up the others.
+ * Housekeeping, as keepsake_worker, every few minutes: ends expired sessions and removes from the store what ended sessions
+ * left. Safe in several processes at once; an upload that cannot be cleaned up now does not hold up the others.
  */
-export async function expireUploads(
+export async function expireSessions(
   db: Database,
   store: ObjectStore,
-  options: { log: Log; batch?: number; intentSeconds?: number },
-): Promise<{ expired: number; released: number; forgotten: number }> {
-  const { log, batch = 100, intentSeconds = INTENT_SECONDS } = options
+  { log, batch = 100 }: HousekeepingOptions,
+): Promise<{ expired: number; released: number }> {
   const expired = await db.inTransaction({}, expireUploadRows)
   let released = 0
   for (const upload of await db.read({}, (tx) => listUnreleased(tx, batch))) {
     const done = await attempt(log, { upload: upload.id }, () => releaseStorage({ db, store }, upload))
     released += done ? 1 : 0
   }
+  return { expired, released }
+}
+
+/** Housekeeping: the same for what failed or killed requests left in the store. Returns how many of them. */
+export async function forgetIntents(
+  db: Database,
+  store: ObjectStore,
+  { log, batch = 100, intentSeconds = INTENT_SECONDS }: HousekeepingOptions & { intentSeconds?: number },
+): Promise<number> {
   let forgotten = 0
   for (const intent of await db.inTransaction({}, (tx) => abandonOldIntents(tx, intentSeconds, batch))) {
     const done = await attempt(log, { media: intent.mediaId }, async () => {
@@ -61,7 +82,17 @@ export async function expireUploads(
     })
     forgotten += done ? 1 : 0
   }
-  return { expired, released, forgotten }
+  return forgotten
+}
+
+/** Both. */
+export async function expireUploads(
+  db: Database,
+  store: ObjectStore,
+  options: HousekeepingOptions & { intentSeconds?: number },
+): Promise<{ expired: number; released: number; forgotten: number }> {
+  const ended = await expireSessions(db, store, options)
+  return { ...ended, forgotten: await forgetIntents(db, store, options) }
 }
 
 async function attempt(log: Log, what: object, work: () => Promise<void>): Promise<boolean> {

@@ -18,12 +18,14 @@ export const cleanLines = (text: string): string =>
 /** The same in one line, for headers and names. */
 export const cleanLine = (text: string): string => cleanLines(text).replace(/\s+/g, ' ')
 
-const graphemes = new Intl.Segmenter('und', { granularity: 'grapheme' })
+/** Made when it is needed: it loads tables of ICU, a hundredth of the start of an API. */
+let graphemes: Intl.Segmenter | undefined
 
 /** At most `most` UTF-16 code units, cut between characters as people see them, with `…` in place of the rest. */
 export function cut(text: string, most: number): string {
   if (text.length <= most) return text
   let kept = ''
+  graphemes ??= new Intl.Segmenter('und', { granularity: 'grapheme' })
   for (const { segment } of graphemes.segment(text)) {
     if (kept.length + segment.length > most - 1) break
     kept += segment

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { moveArchive } from '../../../../api/audit/archive/queries.ts'
+import { markCold } from '../../../../api/audit/archive/tier-queries.ts'
 import { writeDay } from '../../../../api/audit/archive/write-day.ts'
 import { shredPersonKeys } from '../../../../api/audit/key-queries.ts'
 import { readLog } from '../../../../api/features/audit-log/read.ts'
@@ -256,9 +256,7 @@ t.test('a day that moves between two pages, to an object and to another one, los
       for (const day of [103, 104]) await archive(day)
       const { body } = await store.get(`audit/days/${dayOf(104)}.jsonl.gz`)
       await store.put('audit/cold/104', body, { contentType: 'application/gzip' })
-      await worker.inTransaction({}, (tx) =>
-        moveArchive(tx, { day: dayOf(104), tier: 'cold', objectKey: 'audit/cold/104' }),
-      )
+      await worker.inTransaction({}, (tx) => markCold(tx, dayOf(104), 'audit/cold/104'))
       await store.delete(`audit/days/${dayOf(104)}.jsonl.gz`)
     }
   })

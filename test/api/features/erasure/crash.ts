@@ -29,7 +29,7 @@ const id = uuidOf('anonymization', data.anonymization_id)
 async function eraser(failpoint = ''): Promise<string | number> {
   // As if the time of what the one before had claimed were over.
   await sql('update erasures set lease_until = now()')
-  await sql('update media set purge_lease_until = now()')
+  await sql('update media set lease_at = now()')
   await sql('update highlights set purge_lease_until = now()')
   const child = spawn(
     process.execPath,

@@ -45,7 +45,7 @@ for (const [place, gone, emptied] of [
     t.equal(left.filter((keys) => keys.length === 0).length, emptied)
     for (const id of both) t.equal((await world.row(id)) === undefined, gone, 'both rows or none')
     if (!gone) {
-      const { rowCount } = await admin.query('update media set purge_lease_until = now() where purging_at is not null')
+      const { rowCount } = await admin.query('update media set lease_at = now() where purging_at is not null')
       t.equal(rowCount, 2, 'nobody can restore them any more')
     }
 

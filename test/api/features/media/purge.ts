@@ -50,7 +50,7 @@ const restore = (id: Uuid) =>
       await markRestored(tx, all, { givesUpPairId: false })
   })
 const age = (by: string) => admin.query('update media set deleted_at = deleted_at - $1::interval', [by])
-const expireLeases = () => admin.query(`update media set purge_lease_until = now() where purge_lease_until is not null`)
+const expireLeases = () => admin.query(`update media set lease_at = now() where lease_token is not null`)
 const lookNow = () => admin.query('update purged_media set next_look_at = now()')
 const keysBelow = async (id: Uuid) => {
   const keys: string[] = []

@@ -25,7 +25,7 @@ const removeMedia = (who: Person, id: string) => call(who, 'DELETE', `/api/media
 const restoreMedia = (who: Person, id: string) => call(who, 'POST', `/api/media/${org}/${id}/restore`)
 /** As the worker does, whose role owns nothing. */
 const purge = (id: string) =>
-  database.worker.inTransaction({}, (tx) => deletePurged(tx, [{ id: uuidOf('media', id), orgId, version: 1 }], 60))
+  database.worker.inTransaction({}, (tx) => deletePurged(tx, [{ id: uuidOf('media', id), orgId }], 60))
 const isMissing = (t: Test, { status, code }: { status: number; code: string | undefined }, what: string) =>
   t.strictSame([status, code], [404, 'NOT_FOUND'], what)
 

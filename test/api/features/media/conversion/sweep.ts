@@ -69,7 +69,7 @@ t.test('a retry is found and starts the next generation', async (t) => {
 
 t.test('a finished resource that has the name and other inputs gives way', async (t) => {
   const id = await world.upload()
-  const foreign = transcodeJobFor({ id, orgId: world.org, generation: 1 }, NAMESPACE)
+  const foreign = transcodeJobFor({ id, orgId: world.org, generation: 1, originalTier: 'hot' }, NAMESPACE)
   foreign.spec.inputs = foreign.spec.inputs.map((input) => ({ ...input, outputPrefix: world.prefixOf(id, 7) }))
   await cluster.create(TRANSCODE_JOBS, foreign)
   await world.setStatus(id, succeeded(id))
@@ -89,7 +89,14 @@ t.test('a finished resource that has the name and other inputs gives way', async
 t.test('a conversion that waits behind a render is not given up while that runs', async (t) => {
   const options = { title: '', transition: 'cut', musicTrackId: null, orientation: 'auto', fill: 'blur' } as const
   const flags = { showTitle: false, kenBurns: false, skipBroken: false }
-  const item = { mediaId: newUuid(), sourceId: newUuid(), type: 'image', seconds: 4, caption: '' } as const
+  const item = {
+    mediaId: newUuid(),
+    sourceId: newUuid(),
+    type: 'image',
+    seconds: 4,
+    caption: '',
+    originalTier: 'hot',
+  } as const
   const highlight = { id: newUuid(), orgId: world.org, generation: 1, ...options, ...flags, items: [item] }
   const made = highlightRenderFor(highlight, NAMESPACE)
   await cluster.create(HIGHLIGHT_RENDERS, made)

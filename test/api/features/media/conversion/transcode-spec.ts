@@ -5,7 +5,10 @@ import { parseTranscodeJob } from '../../../../../crds/transcode-job.ts'
 import { newUuid } from '../../../../../lib/contract/ids.ts'
 
 const MIB = 2 ** 20
-const image = (fileSizeBytes: number) => ({ id: newUuid(), orgId: newUuid(), generation: 1, fileSizeBytes })
+const image = (fileSizeBytes: number) => ({
+  ...{ id: newUuid(), orgId: newUuid(), generation: 1, fileSizeBytes },
+  originalTier: 'hot' as const,
+})
 const specOf = (bytes: number[], priority: BatchPriority = 'backfill') => {
   const batch = { id: newUuid(), orgId: newUuid(), priority, members: bytes.map(image) }
   const job = batchJobFor(batch, 'media')

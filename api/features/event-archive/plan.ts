@@ -1,0 +1,15 @@
+/** An original that something else held moves at one of the later looks, which are so far apart. */
+export const LOOK_AGAIN = 'P30D'
+
+/**
+ * A media item was added for the event when its uploader put it there within this time of the upload. A photo that had been in
+ * the library for longer was not uploaded for the event, and stays in the library.
+ */
+export const ADDED_WITHIN = 'PT24H'
+
+/** One process purges the media items that it has taken out of the library. Longer than the purge of a few of them takes. */
+export const MEDIA_LEASE_SECONDS = 600
+/** So many media items leave the library at once. */
+export const BATCH = 25
+/** An event of which a media item is in other hands, such as a purge of the trash, is looked at again after this time. */
+export const BUSY_SECONDS = 3600

@@ -1,0 +1,210 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { type SQL, sql } from '../../db/orm.ts'
+import { albumMedia, albums } from '../../db/schema/albums.ts'
+import { comments } from '../../db/schema/comments.ts'
+import { type EventRow, eventParticipants, events } from '../../db/schema/events.ts'
+import { invitations } from '../../db/schema/invitations.ts'
+import { media } from '../../db/schema/media.ts'
+import { reactions } from '../../db/schema/reactions.ts'
+import { legalHolds } from '../../db/schema/retention.ts'
+import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.ts'
+import { lease, postpone, releaseLeases } from '../../retention/leases-queries.ts'
+import { cutoffOf } from '../../retention/policies-queries.ts'
+import type { ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
+import { DEFAULT_PURGE } from '../events/plan.ts'
+import { findEvent } from '../events/queries.ts'
+import { LOOK_AGAIN } from './plan.ts'
+
+export const EVENT_LEASES = { table: events, id: events.id }
+
+export type Action = ReportLine['action']
+export interface DueEvent {
+  id: Uuid
+  orgId: Uuid
+  action: Action
+}
+
+/** Archived at this time or before, an event is due for the purge. */
+const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', DEFAULT_PURGE)
+/** The same for the cold tier. */
+function toCool(due: Due): SQL {
+  const after = due.rules.find(({ action }) => action === 'moveToTier')?.after
+  return after === undefined ? sql`'-infinity'::timestamptz` : sql`${due.at}::timestamptz - ${after}::interval`
+}
+
+/** Whether a person under a hold has anything in the event `e`, so that a purge would take it. */
+const holdsSomeone = sql`exists (select from ${legalHolds} h where h.released_at is null and h.kind = 'person' and (
+  h.subject = e.owner_id
+  or exists (select from ${eventParticipants} p where p.event_id = e.id and p.user_id = h.subject)
+  or exists (select from ${comments} c where c.event_id = e.id and (c.author_id = h.subject or h.subject = any(c.mentions)))
+  or exists (select from ${reactions} r where r.event_id = e.id and r.user_id = h.subject)
+  or exists (select from ${invitations} i where i.event_id = e.id and h.subject in (i.user_id, i.invited_by, i.responded_by))
+  or exists (select from ${albums} a left join ${albumMedia} i on i.album_id = a.id left join ${media} m on m.id = i.media_id
+    where a.event_id = e.id and h.subject in (a.owner_id, i.added_by, i.caption_by, m.uploader_id))))`
+
+/** The holds on the event `e`. */
+const isEventHeld = sql<boolean>`(${isHeld({ organization: sql`e.org_id`, event: (id) => sql`e.id = ${id}` })}
+  or ((select exists (select from ${legalHolds} where released_at is null and kind = 'person')) and ${holdsSomeone}))`
+
+/** In the order of the index alone, which has the lease as well: what is leased costs no look at its row. */
+export const dueToPurge = (due: Due, limit: number) => sql`
+  select e.id, e.org_id as "orgId", ${isEventHeld} as held from ${events} e
+  where e.archived_at is not null and e.archived_at <= ${toPurge(due)} and e.lease_at <= now()
+  order by e.archived_at, e.lease_at limit ${limit} for update of e skip locked`
+export const dueToCool = (due: Due, limit: number) => sql`
+  select e.id, e.org_id as "orgId" from ${events} e
+  where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${toPurge(due)}
+    and e.cold_look_at <= ${due.at}::timestamptz and e.lease_at <= now()
+  order by e.archived_at, e.cold_look_at limit ${limit} for update of e skip locked`
+
+/**
+ * Leases events that are due: those to be purged first, then those whose originals may move, the longest archived first. A
+ * held one is looked at again later; moving loses nothing, so that no hold stops it.
+ */
+export async function claimEvents(tx: Tx, due: Due, o: ClaimOptions): Promise<{ items: DueEvent[]; held: number }> {
+  const purge = await tx.execute<{ id: Uuid; orgId: Uuid; held: boolean }>(dueToPurge(due, o.limit))
+  const isFree = purge.rows.filter(({ held }) => !held)
+  const left = o.limit - purge.rows.length
+  const cool = await tx.execute<{ id: Uuid; orgId: Uuid }>(dueToCool(due, left))
+  const items: DueEvent[] = [
+    ...isFree.map(({ id, orgId }) => ({ id, orgId, action: 'purge' as const })),
+    ...cool.rows.map(({ id, orgId }) => ({ id, orgId, action: 'moveToTier' as const })),
+  ]
+  const held = purge.rows.filter((row) => row.held).map(({ id }) => id)
+  if (items.length > 0)
+    await lease(
+      tx,
+      EVENT_LEASES,
+      items.map(({ id }) => id),
+      o,
+    )
+  if (held.length > 0) await postpone(tx, EVENT_LEASES, held, { until: { seconds: HELD_SECONDS } })
+  return { items, held: held.length }
+}
+
+/** How many events there are. */
+export const countEvents = (tx: Tx): Promise<number> => tx.$count(events)
+
+/** Later looks for what was held are no work that is due. */
+export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const { rows } = await tx.execute<{ n: number; held: number }>(sql`
+    select count(*)::float8 as n, (count(*) filter (where ${isEventHeld}))::float8 as held from ${events} e
+    where e.archived_at is not null and e.archived_at <= ${toPurge(due)}`)
+  const cool = await tx.execute<{ n: number }>(sql`
+    select count(*)::float8 as n from ${events} e
+    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${toPurge(due)}
+      and e.cold_at is null`)
+  const { n, held } = rows[0] ?? { n: 0, held: 0 }
+  return { due: n - held + (cool.rows[0]?.n ?? 0), held }
+}
+
+/** What a run would do, the longest archived first: to a held event nothing. Bytes are those of the originals of its album. */
+export async function listDueEvents(
+  tx: Tx,
+  due: Due,
+  o: { after: string | undefined; limit: number },
+): Promise<{ lines: (Omit<ReportLine, 'id'> & { id: Uuid })[]; last: string }> {
+  const [at, id] = o.after?.split(' ') ?? []
+  const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean; purge: boolean }>(sql`
+    select e.id, to_char(e.archived_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as since,
+      e.archived_at <= ${toPurge(due)} as purge, e.archived_at <= ${toPurge(due)} and ${isEventHeld} as held,
+      (select coalesce(sum(m.file_size_bytes), 0)::float8 from ${albums} a join ${albumMedia} i on i.album_id = a.id
+        join ${media} m on m.id = i.media_id where a.event_id = e.id
+          and (m.original_tier = 'hot' or e.archived_at <= ${toPurge(due)})) as bytes
+    from ${events} e
+    where e.archived_at is not null and (e.archived_at <= ${toPurge(due)}
+        or e.archived_at <= ${toCool(due)} and e.cold_at is null)
+      ${at === undefined ? sql`` : sql`and (e.archived_at, e.id) > (${at}::timestamptz, ${id}::uuid)`}
+    order by e.archived_at, e.id limit ${o.limit}`)
+  const end = rows.at(-1)
+  return {
+    lines: rows.map(({ purge, ...line }) => ({ ...line, action: purge ? 'purge' : 'moveToTier' })),
+    last: end ? `${end.since} ${end.id}` : '',
+  }
+}
+
+export interface Leased {
+  row: EventRow
+  isHeld: boolean
+}
+
+/**
+ * The event, locked before everything that belongs to it, if the lease is still this one and the event is still due. From here
+ * to the end of the transaction no hold is added.
+ */
+export async function lockDueEvent(
+  tx: Tx,
+  { id, orgId, action }: DueEvent,
+  { token, due }: { token: Uuid; due: Due },
+): Promise<Leased | undefined> {
+  if (action === 'purge') await lockHolds(tx)
+  const row = await findEvent(tx, orgId, id, { lock: 'update' })
+  if (!row || row.leaseToken !== token) return undefined
+  const { rows } = await tx.execute<{ due: boolean; held: boolean }>(sql`
+    select e.archived_at <= ${action === 'purge' ? toPurge(due) : toCool(due)} as due,
+      ${action === 'purge' ? isEventHeld : sql`false`} as held
+    from ${events} e where e.id = ${id}`)
+  const [now] = rows
+  return now?.due ? { row, isHeld: now.held } : undefined
+}
+
+/** No one works on the event for so long. */
+export const postponeEvent = (tx: Tx, id: Uuid, token: Uuid, seconds: number): Promise<void> =>
+  postpone(tx, EVENT_LEASES, [id], { until: { seconds }, token })
+
+/** Every original that could move has moved, by the time of the run. Returns whether it is the first time. Call with the event locked. */
+export async function markCooled(tx: Tx, id: Uuid, due: Due): Promise<boolean> {
+  const { rows } = await tx.execute<{ first: boolean }>(sql`
+    update ${events} e set cold_look_at = ${due.at}::timestamptz + ${LOOK_AGAIN}::interval,
+      cold_at = coalesce(e.cold_at, ${due.at}::timestamptz), lease_at = now(), lease_token = null
+    from (select id, cold_at is null as first from ${events} where id = ${id}) before
+    where e.id = before.id returning before.first`)
+  return rows[0]?.first ?? false
+}
+
+export interface Belongings {
+  comments: number
+  reactions: number
+  invitations: number
+  participants: number
+}
+
+/** What goes with the event, in numbers, for the audit log. */
+export async function countBelongings(tx: Tx, id: Uuid): Promise<Belongings> {
+  const count = (table: typeof comments | typeof reactions | typeof invitations | typeof eventParticipants) =>
+    sql`(select count(*)::int from ${table} where event_id = ${id})`
+  const { rows } = await tx.execute<{ [K in keyof Belongings]: number }>(sql`
+    select ${count(comments)} as comments, ${count(reactions)} as reactions, ${count(invitations)} as invitations,
+      ${count(eventParticipants)} as participants`)
+  return rows[0] as Belongings
+}
+
+/** Media items leave the library for good: no one sees, restores or uses them from the commit on. Call with them locked. */
+export async function takeOut(tx: Tx, ids: readonly Uuid[], o: { token: Uuid; seconds: number }): Promise<void> {
+  const these = sql`any(${sql.param([...ids])}::uuid[])`
+  // Their places in albums, in the order of migration 0012: the trigger takes them row by row.
+  await tx.execute(sql`select from ${albumMedia} where media_id = ${these} order by media_id, album_id for update`)
+  await tx.execute(sql`update ${media} set deleted_at = coalesce(deleted_at, now()),
+    deleted_by = coalesce(deleted_by, uploader_id), purging_at = coalesce(purging_at, now()),
+    version = version + case when purging_at is null then 1 else 0 end,
+    updated_at = case when purging_at is null then now() else updated_at end
+    where id = ${these}`)
+  await lease(tx, { table: media, id: media.id }, ids, o)
+}
+
+/** Gives back the leases of media items that were not purged: the next process of a run may purge them. */
+export const releaseMedia = (tx: Tx, ids: readonly Uuid[], token: Uuid): Promise<void> =>
+  releaseLeases(tx, { table: media, id: media.id }, { ids, token })
+
+/** The row says from now on that the original is in the cold tier. Call with it locked. */
+export async function switchToCold(tx: Tx, id: Uuid, sha256: string): Promise<void> {
+  await tx.execute(
+    sql`update ${media} set original_tier = 'both', sha256 = coalesce(sha256, ${sha256}) where id = ${id}`,
+  )
+}
+
+/** The original is in the cold tier alone. */
+export async function forgetHot(tx: Tx, id: Uuid): Promise<void> {
+  await tx.execute(sql`update ${media} set original_tier = 'cold' where id = ${id} and original_tier = 'both'`)
+}

@@ -1,0 +1,24 @@
+import type { RetentionError } from '../../../lib/contract/retention.ts'
+import { safeMessage } from '../../../lib/runtime/log-error.ts'
+import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
+
+/** What failed does not hold up the others, and is tried again after this time: by a later run. */
+const FAILED_SECONDS = 3600
+/** A lock in the store whose end is unknown, such as a legal hold there. */
+const LOCKED_SECONDS = 86_400
+
+/** The store cannot be reached, or is too busy: not the fault of the item. */
+export const isUnavailable = (error: unknown): boolean => error instanceof StoreError && error.code === 'Unavailable'
+
+/** What an error means for its item. */
+export function failureOf(
+  error: unknown,
+): Pick<RetentionError, 'code' | 'message'> & { until: { seconds: number } | Date } {
+  const message = safeMessage(error).slice(0, 256) || 'failed'
+  if (!(error instanceof StoreError)) return { code: 'Failed', message, until: { seconds: FAILED_SECONDS } }
+  // `until`: of a lock in the store, where it says one.
+  const { code, until } = error as { code: string; until?: unknown }
+  if (code !== 'Locked') return { code, message, until: { seconds: FAILED_SECONDS } }
+  const isLater = until instanceof Date && until.getTime() > Date.now()
+  return { code, message, until: isLater ? until : { seconds: LOCKED_SECONDS } }
+}

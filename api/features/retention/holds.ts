@@ -1,0 +1,54 @@
+import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import { insertAudit } from '../../audit/queries.ts'
+import type { Database, Tx } from '../../db/db.ts'
+import type { LegalHoldRow } from '../../db/schema/retention.ts'
+import { lockHoldsAlone } from '../../retention/holds-queries.ts'
+import { findHold, findHoldOn, insertHold, releaseHoldRow, subjectExists } from './hold-queries.ts'
+
+/** The kinds of holds, as kinds of ids. */
+export const ID_KIND_OF = { person: 'user', event: 'event', organization: 'organization' } as const
+
+/**
+ * Puts a hold on a person, an event or an organization. From the commit on nothing of it is purged; a purge that was in its last
+ * transaction has committed before, and the audit log has its entry before that of the hold. A second hold on the same is the
+ * first one.
+ */
+export const addHold = (
+  db: Database,
+  o: Pick<LegalHoldRow, 'kind' | 'subject' | 'reason' | 'placedBy'>,
+): Promise<LegalHoldRow & { added: boolean }> =>
+  db.inTransaction({}, async (tx) => {
+    await lockHoldsAlone(tx)
+    if (!(await subjectExists(tx, o.kind, o.subject))) throw new Problem('NOT_FOUND', `There is no such ${o.kind}`)
+    const present = await findHoldOn(tx, o.kind, o.subject)
+    if (present) return { ...present, added: false }
+    const row = await insertHold(tx, { id: newUuid(), ...o })
+    await audit(tx, row, 'add hold')
+    return { ...row, added: true }
+  })
+
+/** Ends a hold. What it kept is purged within about an hour, where nothing else keeps it. */
+export const releaseHold = (db: Database, id: Uuid): Promise<LegalHoldRow & { released: boolean }> =>
+  db.inTransaction({}, async (tx) => {
+    const released = await releaseHoldRow(tx, id)
+    if (released) {
+      await audit(tx, released, 'release hold')
+      return { ...released, released: true }
+    }
+    const row = await findHold(tx, id)
+    if (!row) throw new Problem('NOT_FOUND', 'There is no such hold')
+    return { ...row, released: false }
+  })
+
+const audit = (tx: Tx, row: LegalHoldRow, operation: 'add hold' | 'release hold') =>
+  insertAudit(tx, {
+    orgId: row.kind === 'organization' ? row.subject : null,
+    actorId: null,
+    action: 'ADMIN_ACTION',
+    resourceType: 'hold',
+    resourceId: row.id,
+    result: 'success',
+    context: null,
+    details: { operation, subject: formatId(ID_KIND_OF[row.kind], row.subject) },
+  })

@@ -1,0 +1,384 @@
+import { type Condition, conditionOf, withCondition } from '../../crds/kind.ts'
+import type { RetentionPolicy, RetentionPolicyStatus, RunRecord } from '../../crds/retention-policy.ts'
+import { isJobFinished, isTerminalPod, type Job, type Pod } from '../jobs/batch.ts'
+import { QUEUED, type Waiting, waitingOf, waitingWithoutPod } from '../jobs/waiting.ts'
+import { type Asked, confirmationOf, requestOf } from './asked.ts'
+import { type Due, dueOf, type Followed, follow, lastSlot } from './due.ts'
+import { finalRecord, lostRecord, type PodResult, runningRecord } from './result.ts'
+import { noteOf, type RunStart, slotName } from './run.ts'
+import { parseSchedule, type Schedule } from './schedule.ts'
+
+/** All inputs of a decision. */
+export interface Seen {
+  policy: RetentionPolicy
+  /** The spec is none that this operator understands. The policy's is then a placeholder that starts nothing. */
+  problem?: string
+  hasFinalizer: boolean
+  /** The policy that is in force for the target instead of this one. */
+  rival: string | undefined
+  /** Jobs of this policy. If status names a run that is not among them, it is gone. */
+  jobs: readonly Job[]
+  /** Pods of the run that has not ended. */
+  pods: readonly Pod[]
+  /** The furthest result that a pod of this run left. */
+  result: PodResult | undefined
+  hasTemplate: boolean
+  /** Why the Job of the run that was to start could not be created. */
+  refusal?: { reason: string; message: string }
+  now: Date
+}
+
+export interface PlannedEvent {
+  type: 'Normal' | 'Warning'
+  reason: string
+  action: string
+  note: string
+}
+
+/** In the order in which it is carried out. */
+export interface Plan {
+  addFinalizer?: true
+  start?: RunStart
+  suspend?: Job
+  status?: RetentionPolicyStatus
+  /** Runs that `status` records for the first time. */
+  recorded: RunRecord[]
+  events: PlannedEvent[]
+  /** Jobs whose runs are recorded. */
+  expire: { job: Job; seconds: number }[]
+  remove: Job[]
+  removeFinalizer?: true
+  requeueAfterMs?: number
+}
+
+/** Jobs and pods of finished runs stay so long, with the logs. */
+const TTL_SECONDS = { good: 3600, bad: 86_400 } as const
+const MAX_RUNS = 10
+/** The clock may be set, and timers do not notice it. */
+const LOOK_AGAIN_MS = 600_000
+/** The operator's own writes trigger no reconcile. */
+const AT_ONCE_MS = 10
+/** Pods that end trigger a reconcile; this one is for a change that went unnoticed. */
+const STOPPING_MS = 15_000
+const REJECTED_AGAIN_MS = 300_000
+
+/** Ends that a person should look at. */
+const BAD: readonly (RunRecord['ended'] | undefined)[] = [
+  'ConfirmationRequired',
+  'ClockSkew',
+  'StoreUnavailable',
+  'Failed',
+  'Lost',
+]
+const isBad = (run: RunRecord | undefined) => BAD.includes(run?.ended)
+
+const runNamed = ({ policy }: Seen, name: string) => policy.status?.runs?.find((r) => r.name === name)
+/** A time to live that is set says so even when ten later runs have taken its place in status. */
+const isRecorded = (seen: Seen, { metadata, spec }: Job): boolean =>
+  spec.ttlSecondsAfterFinished !== undefined || runNamed(seen, metadata.name)?.finished !== undefined
+
+/** The run that has not ended, or whose end is not recorded. */
+export const openRun = (seen: Pick<Seen, 'policy' | 'jobs'>): Job | undefined =>
+  seen.jobs.find((job) => !isRecorded(seen as Seen, job))
+
+const NO_PLAN: Plan = { recorded: [], events: [], expire: [], remove: [] }
+
+/** What the policy needs next. The same observation always gives the same plan; carrying it out twice is harmless. */
+export function planRetention(seen: Seen): Plan {
+  const { policy, hasFinalizer } = seen
+  const open = openRun(seen)
+  const isDeleted = policy.metadata.deletionTimestamp !== undefined
+  if (isDeleted && !hasFinalizer) return NO_PLAN
+  const state = stateOf(seen, open)
+  const isIdle = !open && !state.record && !state.start
+  if (isDeleted && isIdle) return { ...NO_PLAN, removeFinalizer: true }
+  const status = statusOf(seen, state)
+  const { stopping } = state
+  return {
+    // Only while there is a run: a policy that outlives the operator can be deleted.
+    ...(!hasFinalizer && !isIdle && { addFinalizer: true as const }),
+    ...(hasFinalizer && isIdle && { removeFinalizer: true as const }),
+    ...(state.start && { start: state.start }),
+    ...(stopping === 'suspend' && open && { suspend: open }),
+    status,
+    recorded: state.record ? [state.record] : [],
+    events: eventsOf(seen, state, status),
+    ...settled(seen, state),
+    ...requeue(seen, state, status),
+  }
+}
+
+/** What is decided before status is written. */
+interface State {
+  open: Job | undefined
+  /** Why the policy is not carried out; undefined if it is. */
+  fault: { reason: string; message: string } | undefined
+  followed: Followed | undefined
+  due: Due
+  /** The run of `open`, or one whose Job is gone, has ended: its record. */
+  record: RunRecord | undefined
+  /** `suspend`: the Job must be suspended now. `wait`: its pods are ending. `over`: none is left. */
+  stopping: 'suspend' | 'wait' | 'over' | undefined
+  request: Asked | undefined
+  confirmation: Asked | undefined
+  start: RunStart | undefined
+}
+
+function stateOf(seen: Seen, open: Job | undefined): State {
+  const { policy, now } = seen
+  const parsed = parseSchedule(policy.spec.schedule)
+  const fault = faultOf(seen, 'fault' in parsed ? parsed.fault : undefined)
+  const stopping = open && stoppingOf(seen, open)
+  const record = recordOf(seen, open, stopping)
+  // Of a policy without pods to start the schedule is followed all the same: the slot is made up for later.
+  const isFollowed = !fault || fault.reason === 'NoTemplate'
+  const followed = isFollowed ? follow(givenOf(seen)) : undefined
+  const due = followed && 'schedule' in parsed ? scheduleSays(seen, parsed.schedule, followed) : {}
+  const obstacle = fault && `${fault.message.charAt(0).toLowerCase()}${fault.message.slice(1)}`
+  const given = { policy, open, obstacle, now }
+  const isDeleted = policy.metadata.deletionTimestamp !== undefined
+  const request = isDeleted ? undefined : requestOf(given)
+  const confirmation = isDeleted ? undefined : confirmationOf(given)
+  const mayStart = !fault && !open && !record && !seen.refusal
+  const start = mayStart ? startOf(seen, due, [confirmation, request]) : undefined
+  return { open, fault, followed, due, record, stopping, request, confirmation, start }
+}
+
+const givenOf = ({ policy, now }: Seen) => ({
+  status: policy.status,
+  schedule: policy.spec.schedule,
+  createdAt: policy.metadata.creationTimestamp ?? '',
+  now,
+})
+
+function scheduleSays({ policy, now }: Seen, schedule: Schedule, { scheduledSince }: Followed): Due {
+  const last = lastSlot(policy.status, now)
+  return dueOf(schedule, policy.spec.window, last === undefined ? [scheduledSince] : [scheduledSince, last], now)
+}
+
+/** A person who asks goes before the schedule, at any hour: the window is of the schedule. */
+function startOf(seen: Seen, due: Due, asked: (Asked | undefined)[]): RunStart | undefined {
+  for (const one of asked) if (one && 'start' in one) return one.start
+  if (!due.slot || awaitsConfirmation(seen)) return undefined
+  const { slot, until } = due
+  return { name: slotName(seen.policy, slot), slot, ...(until && { until }) }
+}
+
+/** After such a run nothing starts by itself until a person confirms it, asks for another run, or edits the policy. */
+const awaitsConfirmation = ({ policy }: Pick<Seen, 'policy'>): boolean =>
+  policy.status?.lastRun?.ended === 'ConfirmationRequired' &&
+  policy.status.lastRun.generation === policy.metadata.generation
+
+/** Why the policy is not carried out, the most important first. */
+function faultOf({ policy, problem, rival, hasTemplate }: Seen, schedule: string | undefined): State['fault'] {
+  if (policy.metadata.deletionTimestamp !== undefined) return { reason: 'Deleted', message: 'The policy is deleted' }
+  if (problem !== undefined) return { reason: 'InvalidSpec', message: problem }
+  if (rival !== undefined) {
+    const message = `Policy ${rival} is older and in force for the target ${policy.spec.target}`
+    return { reason: 'TargetTaken', message }
+  }
+  if (policy.spec.suspend) return { reason: 'Suspended', message: 'The policy is suspended' }
+  if (schedule !== undefined) return { reason: 'BadSchedule', message: `The schedule is invalid: ${schedule}` }
+  if (!hasTemplate) {
+    return { reason: 'NoTemplate', message: 'The operator has no template for the pods: set RETENTION_TEMPLATE_FILE' }
+  }
+  return undefined
+}
+
+const STOPS = ['Deleted', 'TargetTaken', 'Suspended']
+
+/**
+ * Whether a run has to end, and how far that is. A Job that is suspended is ended, also when a user suspended it: it must
+ * not go on later with rules that have been edited because they were wrong.
+ */
+function stoppingOf(seen: Seen, open: Job): State['stopping'] {
+  if (isJobFinished(open)) return undefined
+  const fault = faultOf({ ...seen, hasTemplate: true }, undefined)
+  if (!open.spec.suspend) return fault && STOPS.includes(fault.reason) ? 'suspend' : undefined
+  // The Job controller says that it has seen the suspension: from then on it creates no pod.
+  const isSeen = open.status?.conditions?.some((c) => c.type === 'Suspended' && c.status === 'True')
+  return isSeen && seen.pods.every(isTerminalPod) ? 'over' : 'wait'
+}
+
+function recordOf(seen: Seen, open: Job | undefined, stopping: State['stopping']): RunRecord | undefined {
+  const { policy, now, result } = seen
+  if (open) {
+    const isOver = isJobFinished(open) || stopping === 'over'
+    const known = runNamed(seen, open.metadata.name)
+    return isOver ? finalRecord(open, known, result, { now, isStopped: stopping === 'over' }) : undefined
+  }
+  const { active } = policy.status ?? {}
+  if (active === undefined || seen.jobs.some((j) => j.metadata.name === active)) return undefined
+  return lostRecord(active, runNamed(seen, active), now)
+}
+
+/** What is left to do for Jobs whose runs are recorded, by this plan or an earlier one. */
+function settled(seen: Seen, { open, record, stopping }: State): Pick<Plan, 'expire' | 'remove'> {
+  const done = seen.jobs.filter((job) => isRecorded(seen, job) || (job === open && record !== undefined))
+  const ended = (job: Job) => (job === open ? record : runNamed(seen, job.metadata.name))
+  return {
+    expire: done
+      .filter((job) => isJobFinished(job) && job.spec.ttlSecondsAfterFinished === undefined)
+      .map((job) => ({ job, seconds: isBad(ended(job)) ? TTL_SECONDS.bad : TTL_SECONDS.good })),
+    // A suspended Job never finishes, so that its time to live never begins.
+    remove: done.filter((job) => !isJobFinished(job) && (job !== open || stopping === 'over')),
+  }
+}
+
+function statusOf(seen: Seen, state: State): RetentionPolicyStatus {
+  const { policy, now } = seen
+  const old = policy.status ?? {}
+  const { open, record, followed } = state
+  const isRunning = open !== undefined && !record
+  const runs = runsOf(seen, state)
+  const slot = slotOf(seen, open)
+  const errors = record ? seen.result?.errors : old.errors
+  const ready = readyOf(seen, state)
+  const observedGeneration = policy.metadata.generation ?? 0
+  const condition = { type: 'Ready', ...ready, message: ready.message.slice(0, 1024), observedGeneration }
+  const lastRun = record ?? old.lastRun
+  const nextRun = nextOf(seen, state)
+  return {
+    observedGeneration,
+    conditions: withCondition(old.conditions ?? [], condition, now),
+    ...followed,
+    ...(slot !== undefined && { lastScheduleTime: slot }),
+    ...answered('lastRunRequest', state.request, old),
+    ...answered('lastConfirmation', state.confirmation, old),
+    ...(isRunning && { active: open.metadata.name }),
+    ...(nextRun && { nextRun: nextRun.toISOString() }),
+    ...(lastRun && { lastRun }),
+    ...(runs.length > 0 && { runs }),
+    ...(errors && errors.length > 0 && { errors }),
+  }
+}
+
+/** The answer is written when it is known: that of a run that starts, with the run. */
+function answered<K extends 'lastRunRequest' | 'lastConfirmation'>(
+  field: K,
+  asked: Asked | undefined,
+  old: RetentionPolicyStatus,
+) {
+  if (asked && 'answer' in asked) return { [field]: { value: asked.value, answer: asked.answer.slice(0, 512) } }
+  return old[field] ? { [field]: old[field] } : {}
+}
+
+/** The slot of the last run, also when the operator ended between its creation and the writing of status. */
+function slotOf({ policy, now }: Seen, open: Job | undefined): string | undefined {
+  const note = open && noteOf(open)
+  const isScheduled = note && note.request === undefined && note.confirmation === undefined
+  const times = [lastSlot(policy.status, now), isScheduled ? note.slot : undefined]
+  return times
+    .filter((time) => time !== undefined)
+    .sort()
+    .at(-1)
+}
+
+function runsOf(seen: Seen, { open, record }: State): RunRecord[] {
+  const old = seen.policy.status?.runs ?? []
+  const current = record ?? (open && runningRecord(open, runNamed(seen, open.metadata.name), seen.result))
+  if (!current) return old
+  return [current, ...old.filter((r) => r.name !== current.name)].slice(0, MAX_RUNS)
+}
+
+function nextOf(seen: Seen, { fault, due, open, record }: State): Date | undefined {
+  if (fault || (awaitsConfirmation(seen) && !open && !record)) return undefined
+  if (record?.ended === 'ConfirmationRequired') return undefined
+  // The slot and not the time of this look, which would be another one each time.
+  return due.next ?? due.slot
+}
+
+type Ready = Pick<Condition, 'status' | 'reason' | 'message'>
+
+function readyOf(seen: Seen, state: State): Ready {
+  const { fault, open, record, stopping } = state
+  const run = open?.metadata.name
+  if (stopping === 'suspend' || stopping === 'wait') {
+    const names = seen.pods.filter((p) => !isTerminalPod(p)).map((p) => p.metadata.name)
+    const what = names.length > 0 ? `pods ${names.join(', ')}` : 'its pods'
+    const why = fault ? `${fault.message}. ` : ''
+    return {
+      status: 'False',
+      reason: 'Stopping',
+      message: `${why}Run ${run} is being stopped: waiting for ${what} to end`,
+    }
+  }
+  if (fault) return { status: 'False', ...fault }
+  if (seen.refusal) return { status: 'False', ...seen.refusal }
+  if (open && !record) return runningReady(seen, open)
+  return idleReady(seen, record ?? seen.policy.status?.lastRun, state)
+}
+
+function runningReady({ pods, now }: Seen, open: Job): Ready {
+  const { name } = open.metadata
+  const waiting = waitOf(open, pods, now)
+  if (waiting && waiting.reason !== QUEUED.reason) {
+    return { status: 'False', reason: waiting.reason, message: `Run ${name} waits: ${waiting.message}` }
+  }
+  return { status: 'True', reason: 'Running', message: `Run ${name} is running` }
+}
+
+/** What a run waits for that has no pod which started. */
+function waitOf(open: Job, pods: readonly Pod[], now: Date): Waiting | undefined {
+  if (pods.some((p) => p.status?.phase !== undefined && p.status.phase !== 'Pending')) return undefined
+  if (pods.length === 0) return (open.status?.failed ?? 0) > 0 ? undefined : waitingWithoutPod(open, now)
+  return pods.map((pod) => waitingOf(pod, now)).find((w) => w !== undefined)
+}
+
+function idleReady(seen: Seen, last: RunRecord | undefined, state: State): Ready {
+  const { policy } = seen
+  if (last && isBad(last) && last.generation === policy.metadata.generation) return badReady(policy, last)
+  const next = nextOf(seen, state)
+  return next
+    ? { status: 'True', reason: 'Scheduled', message: `The next run starts at ${next.toISOString()}` }
+    : { status: 'True', reason: 'Scheduled', message: 'The schedule has no further slot' }
+}
+
+function badReady({ metadata, spec }: RetentionPolicy, { name, ended, reason, due }: RunRecord): Ready {
+  const said = reason ? `: ${reason}` : ''
+  if (ended === 'ConfirmationRequired') {
+    const command = `kubectl -n ${metadata.namespace} annotate --overwrite rp ${metadata.name} media.keepsake.dev/confirm-run=${name}`
+    const what = `Run ${name} found ${due} due, and asks for a confirmation${said}.`
+    return {
+      status: 'False',
+      reason: 'ConfirmationRequired',
+      message: `${what} No run starts until "${command}" confirms it, or the policy of ${spec.target} is edited`,
+    }
+  }
+  const why = ended === 'ClockSkew' || ended === 'StoreUnavailable' ? ended : 'RunFailed'
+  return { status: 'False', reason: why, message: `Run ${name} ended as ${ended}${said}` }
+}
+
+function eventsOf(seen: Seen, { record, request, confirmation }: State, status: RetentionPolicyStatus): PlannedEvent[] {
+  const refused = [request, confirmation].flatMap((asked) =>
+    asked && 'answer' in asked && asked.answer.startsWith('Refused')
+      ? [{ type: 'Warning' as const, reason: 'RunRefused', action: 'Run', note: `${asked.value}: ${asked.answer}` }]
+      : [],
+  )
+  return [...(record ? [endEvent(record)] : troubleEvents(seen, status)), ...refused]
+}
+
+function endEvent(record: RunRecord): PlannedEvent {
+  const { name, ended, moved, purged, bytes, failures, reason } = record
+  const figures = `${moved} moved, ${purged} purged, ${bytes} bytes, ${failures} failures`
+  const note = `Run ${name} ended as ${ended}: ${figures}${reason ? `. ${reason}` : ''}`
+  return { type: isBad(record) || failures > 0 ? 'Warning' : 'Normal', reason: `Run${ended}`, action: 'Run', note }
+}
+
+/** One event per change of reason: repeating a plan repeats no event once its status has been written. */
+function troubleEvents({ policy }: Seen, { conditions }: RetentionPolicyStatus): PlannedEvent[] {
+  const ready = conditionOf(conditions, 'Ready')
+  if (ready?.status !== 'False' || ready.reason === conditionOf(policy.status?.conditions, 'Ready')?.reason) return []
+  const isWanted = STOPS.includes(ready.reason) || ready.reason === 'Stopping'
+  return [{ type: isWanted ? 'Normal' : 'Warning', reason: ready.reason, action: 'Observe', note: ready.message }]
+}
+
+function requeue(seen: Seen, state: State, { nextRun }: RetentionPolicyStatus): Pick<Plan, 'requeueAfterMs'> {
+  const { open, record, stopping, due } = state
+  if (record) return { requeueAfterMs: AT_ONCE_MS } // what comes next is decided on the new status
+  if (seen.refusal) return { requeueAfterMs: REJECTED_AGAIN_MS }
+  if (stopping) return { requeueAfterMs: STOPPING_MS }
+  if (open) return { requeueAfterMs: waitOf(open, seen.pods, seen.now)?.lookAgainMs ?? LOOK_AGAIN_MS }
+  if (nextRun === undefined || !due.next) return {}
+  return { requeueAfterMs: Math.min(LOOK_AGAIN_MS, Math.max(AT_ONCE_MS, due.next.getTime() - seen.now.getTime())) }
+}

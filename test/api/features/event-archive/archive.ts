@@ -1,0 +1,352 @@
+import t, { type Test } from 'tap'
+import { sql as orm } from '../../../../api/db/orm.ts'
+import { eventArchive } from '../../../../api/features/event-archive/archive-target.ts'
+import { dueToCool, dueToPurge } from '../../../../api/features/event-archive/queries.ts'
+import { lockWithCounterpart, markRestored } from '../../../../api/features/media/deletion/queries.ts'
+import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
+import { carryOut } from '../../../../api/features/retention/run.ts'
+import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { originalKey } from '../../../../lib/contract/object-keys.ts'
+import type { RetentionRun } from '../../../../lib/contract/retention.ts'
+import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import { archiveWorld } from '../../../support/archived-events.ts'
+import { startConversionTest } from '../../../support/conversion-world.ts'
+import { insertMany } from '../../../support/explain.ts'
+import { aRun } from '../../../support/retention.ts'
+
+/** Runs of a policy for archived events. What belongs to an event is tested in belonging.ts, what runs have in common in retention/. */
+const { database, place: storage, world, base } = await startConversionTest(t)
+const { worker: db, admin } = database
+const { store } = storage
+const { org, user } = world
+const made = archiveWorld({ admin, store, org, user })
+const { sql, anEvent, anAlbum, aMedia, place, aComment, aHighlight, exists, keysOf, audited, announced } = made
+const deps = { db, store, log: base.log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
+
+const RULES: RetentionRun['rules'] = [
+  { after: 'P2Y', action: 'moveToTier', tier: 'cold' },
+  { after: 'P7Y', action: 'purge' },
+]
+const carry = (change: Partial<RetentionRun> = {}, more: object = {}) =>
+  carryOut({ ...deps, ...more }, eventArchive, aRun('EventArchive', { rules: RULES, ...change }))
+const expireLeases = () =>
+  sql(`update events set lease_at = now(); `).then(() => sql('update media set lease_at = now()'))
+
+/** An archived event with something of everything; `alone` goes with it, `shared` is in another album as well. */
+async function aParty(archived = 8) {
+  const event = await anEvent({ archived })
+  const album = await anAlbum(event)
+  const [alone, shared, inComment] = [await aMedia(), await aMedia(), await aMedia()]
+  const pair = await made.aLivePhoto()
+  for (const id of [alone, shared, pair[0]]) await place(album, id)
+  await place(await anAlbum(null), shared)
+  const comment = await aComment(event, [inComment])
+  const highlight = await aHighlight(album, [alone])
+  await sql(
+    `insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji, audience)
+      values ($1, $2, $3, 'meta', $3, $4, '🎉', 'event')`,
+    [newUuid(), org, event, user],
+  )
+  await sql(
+    `insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())`,
+    [event, user, org],
+  )
+  return { event, album, alone, shared, inComment, pair, comment, highlight }
+}
+type Party = Awaited<ReturnType<typeof aParty>>
+
+async function isPurgedOnce(t: Test, { event, album, alone, shared, inComment, pair, comment, highlight }: Party) {
+  for (const [table, id] of [
+    ['events', event],
+    ['albums', album],
+    ['comments', comment],
+  ] as const)
+    t.notOk(await exists(table, id), `no row in ${table}`)
+  for (const id of [alone, inComment, ...pair]) {
+    t.notOk(await exists('media', id))
+    t.strictSame(await keysOf(id), [], 'no object')
+    t.strictSame(await announced('MediaPurged', id), [
+      { media_id: formatId('media', id), org_id: formatId('organization', org) },
+    ])
+    t.strictSame(await audited('MEDIA_DELETE', id), [{ operation: 'purge' }])
+  }
+  t.ok(await exists('media', shared), 'what another album has stays')
+  t.equal((await keysOf(shared)).length, 2)
+  t.strictSame(await sql('select album_id from highlights where id = $1', [highlight]), [{ album_id: null }])
+  const of = { event_id: formatId('event', event), org_id: formatId('organization', org) }
+  t.strictSame(await announced('EventDeleted', event), [of])
+  t.strictSame(await announced('AlbumDeleted', album), [{ ...of, album_id: formatId('album', album) }])
+  t.strictSame(await audited('EVENT_PURGED', event), [
+    { album_id: formatId('album', album), comments: 1, reactions: 1, invitations: 0, participants: 1 },
+  ])
+}
+
+t.beforeEach(() => made.clear())
+
+t.test('an event that was archived so long ago goes with all that is its own', async (t) => {
+  const [party, early] = [await aParty(), await aParty(6)]
+  const result = await carry({ rules: RULES.slice(1) })
+  t.match(result, { purged: 1, moved: 0, failures: 0, due: 1, ended: 'Finished', errors: [] })
+  t.ok(result.bytes > 100, 'what the store had')
+  await isPurgedOnce(t, party)
+  t.ok(await exists('events', early.event), 'seven years are not over')
+  t.match(await carry({ rules: RULES.slice(1) }), { purged: 0, due: 0, ended: 'Finished' })
+})
+
+t.test('two processes of a run purge each event once', async (t) => {
+  const parties: Party[] = []
+  for (let n = 0; n < 6; n++) parties.push(await aParty())
+  const run = aRun('EventArchive', { rules: RULES, batchSize: 2 })
+  await Promise.all([1, 2].map(() => carryOut(deps, eventArchive, run)))
+  for (const party of parties) await isPurgedOnce(t, party)
+})
+
+t.test('a process that stops in the middle of an event gives back what it has not purged', async (t) => {
+  const party = await aParty()
+  const stop = new AbortController()
+  const stopping: ObjectStore = {
+    ...store,
+    deletePrefix: (prefix) => {
+      stop.abort()
+      return store.deletePrefix(prefix)
+    },
+  }
+  t.match(await carry({}, { store: stopping, signal: stop.signal }), { ended: 'Stopped', purged: 0 })
+  t.ok(await exists('events', party.event))
+  t.match(await carry(), { ended: 'Finished', purged: 1 }, 'at once')
+  await isPurgedOnce(t, party)
+})
+
+t.test('a media item that another process purges keeps the event for a later run', async (t) => {
+  const party = await aParty()
+  await sql(`update media set lease_at = now() + interval '1 hour', lease_token = $2 where id = $1`, [
+    party.alone,
+    newUuid(),
+  ])
+  t.match(await carry(), { ended: 'Finished', purged: 0 })
+  t.ok(await exists('events', party.event))
+  await expireLeases()
+  t.match(await carry(), { purged: 1 })
+  await isPurgedOnce(t, party)
+})
+
+// ---------------------------------------------------------------- the cold tier
+
+const tiers = async (ids: readonly Uuid[]) =>
+  (await sql('select original_tier as tier from media where id = any($1) order by array_position($1, id)', [ids])).map(
+    ({ tier }) => tier,
+  )
+
+t.test('originals of an event move to the cold tier, except what something else holds', async (t) => {
+  const { event, alone, shared, inComment, pair } = await aParty(3)
+  const text = async (id: Uuid, key: string) =>
+    Buffer.concat(await (await store.get(originalKey(org, id).replace('original', key))).body.toArray()).toString()
+  const before = await text(alone, 'original')
+  t.match(await carry(), { moved: 1, purged: 0, failures: 0, due: 1, ended: 'Finished' })
+  t.strictSame(await tiers([alone, inComment, ...pair, shared]), ['cold', 'cold', 'cold', 'cold', 'hot'])
+  for (const id of [alone, inComment, ...pair]) t.strictSame(await keysOf(id), ['cold/original', 'v1/image.webp'])
+  t.strictSame(await keysOf(shared), ['original', 'v1/image.webp'])
+  t.equal(await text(alone, 'cold/original'), before)
+  t.match(await sql('select sha256 from media where id = $1', [alone]), [{ sha256: /^[0-9a-f]{64}$/ }])
+  t.strictSame(await audited('EVENT_COLD_TIER', event), [{ originals: 4 }])
+  t.match(await carry(), { moved: 0, due: 0 }, 'once')
+})
+
+t.test('an original that something held moves at a later look, and the event counts once', async (t) => {
+  const { event, shared } = await aParty(3)
+  t.match(await carry(), { moved: 1 })
+  await sql(`update albums set status = 'ARCHIVE' where event_id is null`)
+  await sql(`update events set cold_look_at = now() - interval '1 minute'`)
+  const again = await carry()
+  t.match(again, { moved: 0, due: 0 })
+  t.ok(again.bytes > 0)
+  t.strictSame(await tiers([shared]), ['cold'])
+  t.equal((await audited('EVENT_COLD_TIER', event)).length, 1)
+})
+
+t.test('an original that comes to be used while it is copied stays where it is', async (t) => {
+  const { alone } = await aParty(3)
+  const busy: ObjectStore = {
+    ...store,
+    async copy(from, ...rest) {
+      const info = await store.copy(from, ...rest)
+      if (from.includes(alone)) await place(await anAlbum(null), alone)
+      return info
+    },
+  }
+  t.match(await carry({}, { store: busy }), { moved: 1, failures: 0 })
+  t.strictSame(await tiers([alone]), ['hot'])
+  t.ok((await keysOf(alone)).includes('original'))
+})
+
+t.test('an original that is missing or changed is an error of its event, and nothing of it is deleted', async (t) => {
+  const [missing, changed, fine] = [await aParty(3), await aParty(3), await aParty(3)]
+  await store.delete(originalKey(org, missing.alone))
+  await sql(`update media set sha256 = repeat('0', 64) where id = $1`, [changed.alone])
+  const result = await carry()
+  t.match(result, { moved: 1, failures: 2 })
+  t.strictSame(
+    new Set(result.errors.map(({ id }) => id)),
+    new Set([missing, changed].map(({ event }) => formatId('event', event))),
+  )
+  t.ok((await keysOf(changed.alone)).includes('original'))
+  t.strictSame(await tiers([changed.alone, fine.alone]), ['hot', 'cold'])
+})
+
+t.test('a purge removes what is in the cold tier', async (t) => {
+  const party = await aParty(3)
+  await carry()
+  await sql(`update events set archived_at = archived_at - interval '5 years'`)
+  t.match(await carry(), { purged: 1 })
+  t.strictSame(await keysOf(party.alone), [])
+})
+
+t.test('a dry run lists what a run would do, and changes nothing', async (t) => {
+  const [old, young] = [await aParty(8), await aParty(3)]
+  const before = await sql('select * from events order by id')
+  t.match(await carry({ dryRun: true }), { purged: 1, moved: 1, ended: 'Finished' })
+  t.strictSame(await sql('select * from events order by id'), before)
+  t.ok((await exists('events', old.event)) && (await exists('events', young.event)))
+})
+
+// ---------------------------------------------------------------- holds and races
+
+for (const [whose, subjectOf] of [
+  ['the event', (p: Party) => ({ kind: 'event' as const, subject: p.event })],
+  ['the organization', () => ({ kind: 'organization' as const, subject: org })],
+  ['the owner', () => ({ kind: 'person' as const, subject: user })],
+  [
+    'someone who has written a comment',
+    async (p: Party) => {
+      const person = await made.aPerson()
+      await aComment(p.event, [], { by: person })
+      return { kind: 'person' as const, subject: person }
+    },
+  ],
+  [
+    'someone who has added a photo',
+    async (p: Party) => {
+      const person = await made.aPerson()
+      await place(p.album, await aMedia({ by: person }), { by: person })
+      return { kind: 'person' as const, subject: person }
+    },
+  ],
+] as const) {
+  t.test(`a hold on ${whose} keeps an event, and its end lets it go`, async (t) => {
+    const party = await aParty()
+    const hold = await addHold(db, { ...(await subjectOf(party)), reason: 'case 1', placedBy: 'court' })
+    t.match(await carry(), { purged: 0, failures: 0, due: 0, reason: /1 due item is kept by legal holds/ })
+    t.equal((await keysOf(party.alone)).length, 2)
+    await releaseHold(db, hold.id)
+    await expireLeases()
+    t.match(await carry(), { purged: 1 })
+  })
+}
+
+t.test('a hold that comes while media items go keeps the event and the rest', async (t) => {
+  const party = await aParty()
+  const holding: ObjectStore = {
+    ...store,
+    async deletePrefix(prefix) {
+      const deleted = await store.deletePrefix(prefix)
+      if (deleted > 0) await addHold(db, { kind: 'event', subject: party.event, reason: 'case 2', placedBy: 'court' })
+      return deleted
+    },
+  }
+  t.match(await carry({}, { store: holding }), { purged: 0, failures: 0 })
+  t.ok(await exists('events', party.event))
+  for (const id of [party.alone, party.inComment, ...party.pair]) {
+    t.ok(await exists('media', id), 'the row says what there was')
+    t.strictSame(await audited('MEDIA_DELETE', id), [])
+  }
+})
+
+/** As members do who put a media item into another album. */
+async function add(media: Uuid): Promise<boolean> {
+  return database.db.inTransaction({ org }, async (tx) => {
+    const locked = await lockWithCounterpart(tx, org, media, 'share')
+    if (!locked || locked.row.deletedAt !== null) return false
+    const album = newUuid()
+    await tx.execute(`insert into albums (id, org_id, owner_id, title) values ('${album}', '${org}', '${user}', 'A')`)
+    await tx.execute(`insert into album_media (album_id, media_id, org_id, position, listed, added_by)
+      values ('${album}', '${media}', '${org}', 1, true, '${user}')`)
+    return true
+  })
+}
+const restore = (media: Uuid) =>
+  database.db.inTransaction({ org }, async (tx) => {
+    const { row, all = [] } = (await lockWithCounterpart(tx, org, media)) ?? {}
+    if (!row || row.purgingAt !== null || row.deletedAt === null) return false
+    await markRestored(tx, all, { givesUpPairId: false })
+    return true
+  })
+
+t.test('of a purge and an addition to another album at the same time one wins', async (t) => {
+  for (let round = 0; round < 8; round++) {
+    await made.clear()
+    const { event, alone } = await aParty()
+    const [, added] = await Promise.all([carry(), add(alone)])
+    t.equal(await exists('media', alone), added, added ? 'it is in the other album' : 'it is gone')
+    t.equal((await keysOf(alone)).length > 0, added, 'with its objects or without')
+    t.notOk(await exists('events', event))
+  }
+})
+
+t.test('of a purge, a restore, a deletion and a hold at the same time each leaves a whole', async (t) => {
+  for (let round = 0; round < 8; round++) {
+    await made.clear()
+    const { event, alone } = await aParty()
+    await sql('update media set deleted_at = now(), deleted_by = uploader_id where id = $1', [alone])
+    const hold = { kind: 'event' as const, subject: event, reason: 'case 3', placedBy: 'court' }
+    const [, restored] = await Promise.all([carry(), restore(alone), addHold(db, hold).catch(() => undefined)])
+    const [isThere, hasRow] = [(await keysOf(alone)).length > 0, await exists('media', alone)]
+    const [row] = await sql('select deleted_at, purging_at from media where id = $1', [alone])
+    if (restored && hasRow && row?.purging_at === null) t.ok(isThere, 'restored, and whole')
+    if (!hasRow) t.notOk(isThere, 'purged, and no object left')
+    if (!(await exists('events', event))) t.notOk(hasRow && row?.purging_at !== null, 'nothing is half purged')
+  }
+})
+
+// ---------------------------------------------------------------- the index
+
+interface Node {
+  'Node Type': string
+  'Index Name'?: string
+  'Rows Removed by Filter'?: number
+  Plans?: Node[]
+}
+const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)]
+
+t.test('what is due is found by the index, whatever is leased, cold or not due yet', async (t) => {
+  await insertMany(
+    database,
+    `insert into events (id, org_id, owner_id, title, start_at, status, archived_at, cold_at, cold_look_at, lease_at)
+      select gen_random_uuid(), $1, $2, 'x', now(), 'archived', now() - n * interval '4 hours', now(), now() + interval '1 day',
+          case when n % 2 = 0 then now() + interval '1 hour' else '-infinity' end
+        from generate_series(1, 20000) n`,
+    [org, user],
+  )
+  await sql('vacuum analyze events')
+  const due = { at: new Date().toISOString(), rules: RULES }
+  for (const [query, index] of [
+    [dueToPurge(due, 10), 'events_due'],
+    [dueToCool(due, 10), 'events_to_cool'],
+  ] as const) {
+    const { rows } = await db.inTransaction({}, (tx) =>
+      tx.execute<{ 'QUERY PLAN': [{ Plan: Node }] }>(orm`explain (analyze, format json) ${query}`),
+    )
+    const nodes = nodesOf((rows[0] as { 'QUERY PLAN': [{ Plan: Node }] })['QUERY PLAN'][0].Plan)
+    t.ok(
+      nodes.some((node) => node['Index Name'] === index),
+      index,
+    )
+    t.strictSame(
+      nodes.filter((node) => node['Node Type'] === 'Seq Scan' && (node['Rows Removed by Filter'] ?? 0) > 100),
+      [],
+    )
+    t.ok(
+      nodes.every((node) => (node['Rows Removed by Filter'] ?? 0) < 100),
+      'it reads no row in vain',
+    )
+  }
+})

@@ -1,0 +1,77 @@
+import t from 'tap'
+import {
+  judgeAmount,
+  judgeClocks,
+  MAX_SKEW_MS,
+  reasonOf,
+  refusalPauseMs,
+  shareOf,
+} from '../../../../api/features/retention/plan.ts'
+import { PolicyObject, policiesInForce } from '../../../../api/features/retention/policy-plan.ts'
+import { aRun } from '../../../support/retention.ts'
+
+t.test('clocks may differ by an hour in either direction', async (t) => {
+  for (const sign of [1, -1]) {
+    t.equal(judgeClocks(1e12 + sign * MAX_SKEW_MS, 1e12), undefined)
+    t.match(judgeClocks(1e12 + sign * (MAX_SKEW_MS + 1), 1e12), { ended: 'ClockSkew', reason: /60 minutes/ })
+  }
+})
+
+const of = { daysSinceLast: 1, due: 0, total: 10_000, maxDuePercent: 20, confirmed: false }
+for (const [what, change, asks] of [
+  ['a usual day', { due: 100 }, false],
+  ['the first run of all', { daysSinceLast: null, due: 900 }, false],
+  ['a month after the last run', { daysSinceLast: 31 }, false],
+  ['more than a month after it', { daysSinceLast: 31.1 }, true],
+  ['the same, confirmed', { daysSinceLast: 36_500, due: 10_000, confirmed: true }, false],
+  ['a clock that went back', { daysSinceLast: -400 }, false],
+  ['a thousand of a thousand', { due: 1000, total: 1000 }, false],
+  ['one more', { due: 1001, total: 1001 }, true],
+  ['exactly the share', { due: 2000 }, false],
+  ['more than the share', { due: 2001 }, true],
+  ['more than the share, confirmed', { due: 10_000, confirmed: true }, false],
+  ['a share of all', { due: 10_000, maxDuePercent: 100 }, false],
+  ['an estimate that is too low', { due: 3000, total: 1000, maxDuePercent: 100 }, true],
+] as const) {
+  t.test(`${what}: ${asks ? 'asks for a confirmation' : 'begins'}`, async (t) => {
+    t.equal(judgeAmount({ ...of, ...change })?.ended, asks ? 'ConfirmationRequired' : undefined)
+  })
+}
+
+t.test('words about a run name what the figures do not say', async (t) => {
+  t.equal(reasonOf({ refusal: undefined, held: 0 }), undefined)
+  t.equal(reasonOf({ refusal: undefined, held: 1 }), '1 due item is kept by legal holds')
+  t.equal(reasonOf({ refusal: 'No', held: 2 }), 'No; 2 due items are kept by legal holds')
+  t.equal(reasonOf({ refusal: 'x'.repeat(600), held: 2 })?.length, 512)
+})
+
+t.test('pauses after refusals grow up to a minute, and processes share the bytes', async (t) => {
+  t.strictSame([1, 2, 6, 7, 19].map(refusalPauseMs), [1000, 2000, 32_000, 60_000, 60_000])
+  t.equal(shareOf(aRun('Uploads')), undefined)
+  t.equal(shareOf(aRun('Uploads', { bytesPerSecond: 1000, parallelism: 4 })), 250)
+})
+
+const policy = (name: string, target: string, at: string, spec: object = {}) =>
+  PolicyObject.parse({
+    metadata: { name, uid: name, creationTimestamp: at },
+    spec: { target, rules: [{ after: 'P30D', action: 'purge' }], ...spec },
+  })
+
+t.test('of two policies for one target the older is in force, then the first by name', async (t) => {
+  const [early, late] = ['2026-01-01T00:00:00Z', '2026-01-01T00:00:01Z']
+  const inForce = policiesInForce([
+    policy('a', 'Uploads', late),
+    policy('b', 'Uploads', early, { suspend: true }),
+    policy('d', 'MediaTrash', early),
+    policy('c', 'MediaTrash', early, { dryRun: true }),
+  ])
+  t.match(inForce, [
+    { target: 'MediaTrash', name: 'c', dryRun: true, suspended: false, purgeAfter: 'P30D' },
+    { target: 'Uploads', name: 'b', suspended: true },
+  ])
+})
+
+t.test('a policy without a rule that purges has no time after which it does', async (t) => {
+  const rules = [{ after: 'P90D', action: 'moveToTier', tier: 'warm' }]
+  t.match(policiesInForce([policy('a', 'AuditLog', '2026-01-01T00:00:00Z', { rules })]), [{ purgeAfter: null }])
+})

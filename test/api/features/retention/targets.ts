@@ -1,0 +1,265 @@
+import t from 'tap'
+import { boundPieces, measurePieces, unusedPieces } from '../../../../api/features/highlights/pieces/pieces.ts'
+import { expiredUploads } from '../../../../api/features/media/uploads/retention-target.ts'
+import { oldNotifications } from '../../../../api/features/notifications/retention-target.ts'
+import { addHold } from '../../../../api/features/retention/holds.ts'
+import { carryOut } from '../../../../api/features/retention/run.ts'
+import { findUsage } from '../../../../api/features/users/queries.ts'
+import type { RetentionTarget } from '../../../../api/retention/target.ts'
+import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { piecesPrefix, stagedChunkKey } from '../../../../lib/contract/object-keys.ts'
+import type { RetentionRun } from '../../../../lib/contract/retention.ts'
+import { startConversionTest } from '../../../support/conversion-world.ts'
+import { aHighlightManifest } from '../../../support/highlights.ts'
+import { aRun } from '../../../support/retention.ts'
+
+/** Runs for the targets that are smaller than the trash; what all have in common is tested with that. */
+const { database, place, world, base } = await startConversionTest(t)
+const { admin, worker: db } = database
+const { store } = place
+const { org, user } = world
+const deps = { db, store, log: base.log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
+const { signal } = deps
+
+const carry = (target: RetentionTarget, after: string, change: Partial<RetentionRun> = {}) =>
+  carryOut(deps, target, aRun(target.name, { rules: [{ after, action: 'purge' }], ...change }))
+const policy = (target: string, after: string) =>
+  admin.query(
+    `insert into retention_policies (target, name, uid, rules, purge_after, suspended, dry_run)
+      values ($1, 'p', 'u', '[]', $2::interval, false, false)`,
+    [target, after],
+  )
+const hold = () => addHold(db, { kind: 'organization', subject: org, reason: 'case', placedBy: 'court' })
+const count = async (text: string, values: unknown[] = []) => (await admin.query(text, values)).rowCount
+
+t.beforeEach(async () => {
+  for (const table of [
+    'uploads',
+    'notifications',
+    'highlights',
+    'media',
+    'retention_runs',
+    'retention_policies',
+    'legal_holds',
+  ]) {
+    await admin.query(`delete from ${table}`)
+  }
+})
+
+// ---------------------------------------------------------------- uploads
+
+/** A session with one chunk in the store, whose last chunk came so long ago. */
+async function anUpload(state: string, idle: string): Promise<Uuid> {
+  const [id, mediaId] = [newUuid(), newUuid()]
+  await admin.query(
+    `insert into uploads (id, org_id, uploader_id, media_id, layout, state, filename, mime_type, file_size_bytes, chunk_size_bytes,
+        total_chunks, expires_at, absolute_expires_at)
+      values ($1, $2, $3, $4, 'staged', $5, 'f', 'video/mp4', 10, 5, 2, now() - $6::interval + interval '1 day', now() + interval '1 day')`,
+    [id, org, user, mediaId, state, idle],
+  )
+  await admin.query(
+    `insert into upload_chunks (org_id, upload_id, chunk_index, size_bytes, sha256, etag) values ($1, $2, 0, 5, '', '')`,
+    [org, id],
+  )
+  await store.put(stagedChunkKey(org, id, 0), 'bytes', { contentType: 'video/mp4' })
+  return id
+}
+const isStored = async (id: Uuid) => (await store.head(stagedChunkKey(org, id, 0))) !== undefined
+const stateOf = async (id: Uuid) => (await admin.query('select state from uploads where id = $1', [id])).rows[0]?.state
+
+t.test(
+  'uploads: sessions that were left and ended ones are removed from the store, not those that go on',
+  async (t) => {
+    const [open, left, aborted] = [
+      await anUpload('open', '1 hour'),
+      await anUpload('open', '25 hours'),
+      await anUpload('aborted', '1 hour'),
+    ]
+    const results = await Promise.all([1, 2].map(() => carry(expiredUploads, 'P1D', { run: 'one' })))
+    t.match(results.at(-1), { purged: 2, bytes: 10, due: 2, ended: 'Finished' })
+    t.strictSame([await isStored(open), await isStored(left), await isStored(aborted)], [true, false, false])
+    t.strictSame([await stateOf(open), await stateOf(left), await stateOf(aborted)], ['open', 'expired', 'aborted'])
+    t.match(await carry(expiredUploads, 'P1D'), { purged: 0, due: 0 })
+  },
+)
+
+t.test('uploads: a longer policy keeps what was left, and a hold keeps all', async (t) => {
+  const [left, aborted] = [await anUpload('open', '2 days'), await anUpload('aborted', '1 hour')]
+  await policy('Uploads', 'P5D')
+  t.match(await carry(expiredUploads, 'P5D', { dryRun: true }), { purged: 1, bytes: 5 })
+  t.match(await carry(expiredUploads, 'P5D'), { purged: 1 })
+  t.ok(await isStored(left))
+  t.notOk(await isStored(aborted))
+  await hold()
+  await admin.query('delete from retention_policies')
+  t.match(await carry(expiredUploads, 'P1D'), { purged: 0, reason: '1 due item is kept by legal holds' })
+  t.ok(await isStored(left))
+})
+
+// ---------------------------------------------------------------- notifications
+
+async function aNotification(age: string, startAt = "now() - interval '1 year'"): Promise<Uuid> {
+  const [id, event, comment] = [newUuid(), newUuid(), newUuid()]
+  await admin.query(
+    `insert into events (id, org_id, owner_id, title, start_at, status) values ($1, $2, $3, 'E', ${startAt}, 'active')`,
+    [event, org, user],
+  )
+  await admin.query(
+    `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
+      values ($1, $2, $3, 'meta', $3, 'event', $4, 'B')`,
+    [comment, org, event, user],
+  )
+  await admin.query(
+    `insert into notifications (id, org_id, template, event_id, user_id, comment_id, created_at)
+      values ($1, $2, 'Mention.v1', $3, $4, $5, now() - $6::interval)`,
+    [id, org, event, user, comment, age],
+  )
+  return id
+}
+
+t.test('notifications: old ones go, except those of an event that is to come, and under a hold', async (t) => {
+  for (let i = 0; i < 3; i++) await aNotification('91 days')
+  const [needed, young] = [await aNotification('91 days', `now() + interval '1 day'`), await aNotification('89 days')]
+  const kept = await hold()
+  t.match(await carry(oldNotifications, 'P90D'), { purged: 0, reason: '3 due items are kept by legal holds' })
+  await admin.query('delete from legal_holds where id = $1', [kept.id])
+  await admin.query('update notifications set lease_at = now()')
+  const results = await Promise.all([1, 2].map(() => carry(oldNotifications, 'P90D', { run: 'n', batchSize: 2 })))
+  t.match(results.at(-1), { purged: 3, due: 3, ended: 'Finished' })
+  const { rows } = await admin.query('select id from notifications order by created_at')
+  t.strictSame(
+    rows.map(({ id }) => id),
+    [needed, young],
+  )
+})
+
+t.test('notifications: no policy removes what the stream may still repeat', async (t) => {
+  await aNotification('7 days')
+  await aNotification('9 days')
+  await policy('Notifications', 'P1D')
+  t.match(await carry(oldNotifications, 'P1D'), { purged: 1 })
+})
+
+// ---------------------------------------------------------------- pieces of highlights
+
+/** A source with pieces of so many bytes in the store, which the highlight has used. */
+async function aSource(bytes: number): Promise<Uuid> {
+  const id = await world.upload('video/mp4', { bytes: 0 })
+  await store.put(`${piecesPrefix(org, id)}01.x/d/piece.json`, Buffer.alloc(bytes), { contentType: 'application/json' })
+  return id
+}
+async function aHighlight(...sources: Uuid[]): Promise<Uuid> {
+  const id = newUuid()
+  await admin.query(
+    `insert into highlights (id, org_id, created_by, title, transition, orientation, fill, ken_burns, show_title, captions,
+        skip_broken, estimated_duration_sec) values ($1, $2, $3, 'H', 'cut', 'auto', 'blur', true, true, 'none', false, 3)`,
+    [id, org, user],
+  )
+  for (const [position, source] of sources.entries()) {
+    await admin.query(
+      `insert into highlight_items (highlight_id, position, org_id, media_id, source_id, uploader_id, type, seconds, caption)
+        values ($1, $2, $3, $4, $4, $5, 'video', 3, '')`,
+      [id, position, org, source, user],
+    )
+  }
+  await admin.query('update highlights set render_admitted_at = now() where id = $1', [id])
+  return id
+}
+const complete = (id: Uuid, sources: Uuid[]) =>
+  admin.query(`update highlights set status = 'completed', manifest = $2 where id = $1`, [
+    id,
+    aHighlightManifest(
+      formatId('highlight', id),
+      sources.map((source) => formatId('media', source)),
+    ),
+  ])
+const stored = async () =>
+  (await admin.query('select highlight_bytes::int, piece_bytes::int from user_storage where user_id = $1', [user]))
+    .rows[0]
+const hasPieces = async (id: Uuid) => {
+  for await (const _ of store.list(piecesPrefix(org, id))) return true
+  return false
+}
+
+t.test(
+  'what a highlight and its pieces take counts for the one who made it, and no longer when it is gone',
+  async (t) => {
+    const sources = [await aSource(100), await aSource(50)]
+    const id = await aHighlight(...sources)
+    t.equal(await measurePieces(deps, signal), 2)
+    t.strictSame(await stored(), { highlight_bytes: 0, piece_bytes: 150 })
+    await complete(id, sources)
+    const { hls, images } = aHighlightManifest('x', [])
+    const film =
+      hls.renditions.reduce((sum, { bytes }) => sum + bytes, 0) + (images?.webp.bytes ?? 0) + (images?.thumb.bytes ?? 0)
+    t.ok(film > 0)
+    t.strictSame(await stored(), { highlight_bytes: film, piece_bytes: 150 })
+    t.equal(await measurePieces(deps, signal), 2, 'its end may have changed them')
+    t.equal(await measurePieces(deps, signal), 0)
+    await admin.query('update highlights set deleted_at = now(), deleted_by = created_by where id = $1', [id])
+    t.strictSame(await stored(), { highlight_bytes: 0, piece_bytes: 150 })
+    await admin.query('delete from media where id = $1', [sources[0]])
+    t.strictSame(await stored(), { highlight_bytes: 0, piece_bytes: 50 })
+  },
+)
+
+t.test('the same storage is what a person is told of', async (t) => {
+  const id = await aSource(70)
+  await aHighlight(id)
+  await measurePieces(deps, signal)
+  t.match(await database.db.read({ user }, (tx) => findUsage(tx, user)), { storedBytes: 70 })
+})
+
+t.test('pieces that no highlight has used for a while go, others stay', async (t) => {
+  const [old, used] = [await aSource(100), await aSource(50)]
+  await aHighlight(old, used)
+  await measurePieces(deps, signal)
+  await admin.query(`update media_pieces set used_at = now() - interval '31 days' where media_id = $1`, [old])
+  t.match(await carry(unusedPieces, 'P30D', { dryRun: true }), { purged: 1, bytes: 100 })
+  await hold()
+  t.match(await carry(unusedPieces, 'P30D'), { purged: 0, reason: '1 due item is kept by legal holds' })
+  await admin.query('delete from legal_holds; update media_pieces set lease_at = now()')
+  t.match(await carry(unusedPieces, 'P30D'), { purged: 1, bytes: 100, ended: 'Finished' })
+  t.strictSame([await hasPieces(old), await hasPieces(used)], [false, true])
+  t.match(await stored(), { piece_bytes: 50 })
+})
+
+t.test(
+  'pieces that a highlight takes up while they are deleted stay in the table, and are measured again',
+  async (t) => {
+    const id = await aSource(100)
+    await aHighlight(id)
+    await measurePieces(deps, signal)
+    await admin.query(`update media_pieces set used_at = now() - interval '31 days'`)
+    const busy = {
+      ...store,
+      async deletePrefix(prefix: string) {
+        await aHighlight(id)
+        return store.deletePrefix(prefix)
+      },
+    }
+    const result = await carryOut({ ...deps, store: busy }, unusedPieces, aRun('PieceCache'))
+    t.match(result, { purged: 0, failures: 0 })
+    t.equal(await count('select from media_pieces where measured_at is null'), 1)
+  },
+)
+
+t.test('beyond a bound those go that were not used for longest, of each organization and of all', async (t) => {
+  const sources: Uuid[] = []
+  for (let i = 0; i < 4; i++) {
+    const id = await aSource(100)
+    sources.push(id)
+    await aHighlight(id)
+  }
+  await measurePieces(deps, signal)
+  for (const [i, id] of sources.entries()) {
+    await admin.query(`update media_pieces set used_at = now() - make_interval(hours => $2) where media_id = $1`, [
+      id,
+      i,
+    ])
+  }
+  t.equal(await boundPieces(deps, { organization: 400, all: 400 }, signal), 0)
+  t.equal(await boundPieces(deps, { organization: 350, all: 10_000 }, signal), 1)
+  t.equal(await boundPieces(deps, { organization: 10_000, all: 100 }, signal), 2)
+  t.strictSame(await Promise.all(sources.map(hasPieces)), [true, false, false, false])
+})
