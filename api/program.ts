@@ -4,6 +4,7 @@ import { armFailpoint } from '../lib/runtime/failpoint.ts'
 import { lifecycle } from '../lib/runtime/lifecycle.ts'
 import { openLog } from '../lib/runtime/log.ts'
 import { openObjectStore } from '../lib/runtime/object-store/open.ts'
+import { tellOfColdTier } from '../lib/runtime/object-store/tell-of-cold-tier.ts'
 import { ApiConfig } from './config.ts'
 import { openDatabase } from './db/db.ts'
 import { startApi } from './server.ts'
@@ -24,5 +25,6 @@ const db = openDatabase({
 life.onStop('database', () => db.close())
 const store = await openObjectStore(config)
 life.onStop('object store', () => store.close())
+void tellOfColdTier(store, log)
 const api = await startApi({ config, db, store, log, clock: systemClock })
 life.onStop('http', () => api.close())

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import type { IdentityProvider } from './identity-provider.ts'
 import type { Ports } from './ports.ts'
 import type { Settings } from './settings.ts'
@@ -18,7 +19,11 @@ export interface EnvironmentParts {
 export type Environment = Record<string, string>
 
 /** The variables with which a program opens the object store. */
-export const storeEnvironment = (folder: string): Environment => ({ STORE_KIND: 'folder', STORE_FOLDER: folder })
+export const storeEnvironment = (folder: string): Environment => ({
+  STORE_KIND: 'folder',
+  STORE_FOLDER: folder,
+  STORE_COLD_FOLDER: join(folder, 'cold'),
+})
 
 const common = (p: EnvironmentParts): Environment => ({
   ...storeEnvironment(p.objects),

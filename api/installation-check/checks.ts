@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 import { int } from '../../lib/runtime/config.ts'
 import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
+import { moveToCold } from '../../lib/runtime/object-store/move-to-cold.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 
 const address = z.string().min(1).describe('Host and port of a Service, separated by a space')
@@ -37,6 +38,7 @@ export function checksOf(config: CheckConfig, store: ObjectStore, bus: EventBus)
     // The operator refuses reports without a token, so 401 shows that it answers.
     'The operator answers': answers(401, `${urlOf(config.OPERATOR)}/progress`, { method: 'POST' }),
     'The object store stores an object': () => roundTrip(store),
+    'It moves an object to its cold tier': () => moveAway(store),
     'NATS has its streams': () => bus.check(),
   }
 }
@@ -59,6 +61,14 @@ async function roundTrip(store: ObjectStore): Promise<void> {
   const { body } = await store.get(key)
   if ((await text(body)) !== key) throw new Error('the object read differs from the one written')
   await store.delete(key)
+}
+
+async function moveAway(store: ObjectStore): Promise<void> {
+  await store.checkColdTier()
+  const key = `helm-test/${randomUUID()}/original`
+  await store.put(key, key, { contentType: 'text/plain' })
+  const moved = await moveToCold(store, key)
+  for (const left of [key, moved.key]) await store.delete(left)
 }
 
 /** Retries each check every second until `seconds` have passed since the first one. Returns how many failed. */

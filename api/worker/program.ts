@@ -6,6 +6,7 @@ import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import { lifecycle } from '../../lib/runtime/lifecycle.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { openObjectStore } from '../../lib/runtime/object-store/open.ts'
+import { tellOfColdTier } from '../../lib/runtime/object-store/tell-of-cold-tier.ts'
 import { openDatabase } from '../db/db.ts'
 import { FEATURE_WORKERS, FullWorkerConfig } from '../features.ts'
 import { startWorker } from './worker.ts'
@@ -25,6 +26,7 @@ const db = openDatabase({
 life.onStop('database', () => db.close())
 const store = await openObjectStore(config)
 life.onStop('object store', () => store.close())
+void tellOfColdTier(store, log)
 const bus = await openEventBus(config, log)
 life.onStop('event bus', () => bus.close())
 const cluster = openKubeCluster({ log })

@@ -1,5 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { hotKeyOf } from '../../lib/contract/cold-key.ts'
 import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { type Complaints, FfmpegFailed, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
@@ -78,7 +79,7 @@ export function clipDigest(
   const whole = moves || look.transition === 'fade' ? of : null
   const cut = [picture.kind, piece.from, piece.frames, whole, moves, look.transition === 'fade', look.fill]
   const texts = textsOf(subject, piece, { look })
-  return digestOf([ENCODER_VERSION, encoder, item.sourceKey, etag, cut, texts, sizes, preset])
+  return digestOf([ENCODER_VERSION, encoder, hotKeyOf(item.sourceKey), etag, cut, texts, sizes, preset])
 }
 
 /** The texts that are drawn into a piece of one item. */

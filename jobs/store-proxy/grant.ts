@@ -1,3 +1,4 @@
+import { hotKeyOf, isColdKey } from '../../lib/contract/cold-key.ts'
 import { mayUse } from '../../lib/contract/piece-scope.ts'
 import type { StoreGrant } from '../../lib/contract/store-proxy.ts'
 import { isObjectKey } from '../../lib/runtime/object-store/key.ts'
@@ -16,8 +17,12 @@ export function permits(grant: StoreGrant, target: Target, action: Action): bool
   if ('prefix' in target) return isObjectKey(`${target.prefix}x`) && isBelow(target.prefix)
   // Before anything is compared: `a/../b` starts with `a/`. An object named as a prefix without its slash is not below it.
   if (!isObjectKey(target.key)) return false
-  return isBelow(target.key) || (action === 'read' && (grant.read.includes(target.key) || isUsable(grant, target.key)))
+  return isBelow(target.key) || (action === 'read' && (isSource(grant, target.key) || isUsable(grant, target.key)))
 }
+
+/** Also where a source is once it has moved to the cold tier: that may happen while a Job waits for its node. */
+const isSource = ({ read }: StoreGrant, key: string) =>
+  read.includes(key) || (isColdKey(key) && read.includes(hotKeyOf(key)))
 
 /** Whether the key is in a folder of pieces whose sources this Job may read. */
 function isUsable({ read, remove }: StoreGrant, key: string): boolean {

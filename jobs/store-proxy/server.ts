@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
+import { coldKeyOf, isColdKey } from '../../lib/contract/cold-key.ts'
 import { outputType } from '../../lib/contract/output-types.ts'
 import { NamedParts, OBJECT_HEADER, type Refusal, type StoreGrant } from '../../lib/contract/store-proxy.ts'
 import type { Log } from '../../lib/runtime/log.ts'
@@ -10,6 +11,7 @@ import { type Action, permits, type Target } from './grant.ts'
 
 interface Call {
   store: ObjectStore
+  grant: StoreGrant
   request: IncomingMessage
   response: ServerResponse
   /** An argument of the query; throws `Refused` when it is missing. */
@@ -44,7 +46,11 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   'GET /info': {
     action: 'read',
     on: 'key',
-    run: async ({ store, the }) => ({ object: (await store.head(the('key'))) ?? null }),
+    async run({ store, grant, the }) {
+      const key = the('key')
+      const cold = coldTwin(grant, key)
+      return { object: (await store.head(key)) ?? (cold && (await store.head(cold))) ?? null }
+    },
   },
   'GET /object': { action: 'read', on: 'key', run: sendObject },
   'PUT /object': {
@@ -121,10 +127,19 @@ async function shortText(request: IncomingMessage): Promise<string> {
 
 const RANGE = /^bytes=(\d+)-(\d*)$/
 
-async function sendObject({ store, request, response, the }: Call): Promise<undefined> {
+/** Where a source of this Job is if it has moved to the cold tier since the Job was made. */
+const coldTwin = (grant: StoreGrant, key: string): string | undefined =>
+  grant.read.includes(key) && key.includes('/') && !isColdKey(key) ? coldKeyOf(key) : undefined
+
+async function sendObject({ store, grant, request, response, the }: Call): Promise<undefined> {
   const [, start, end] = RANGE.exec(request.headers.range ?? '') ?? []
   const range = start === undefined ? undefined : { start: Number(start), ...(end && { end: Number(end) }) }
-  const { info, body } = await store.get(the('key'), range)
+  const key = the('key')
+  const { info, body } = await store.get(key, range).catch((error: unknown) => {
+    const cold = coldTwin(grant, key)
+    if (cold && error instanceof StoreError && error.code === 'NotFound') return store.get(cold, range)
+    throw error
+  })
   const from = Math.min(range?.start ?? 0, info.size)
   const to = Math.min((range?.end ?? info.size) + (range?.end === undefined ? 0 : 1), info.size)
   response.writeHead(200, { 'content-length': Math.max(0, to - from), [OBJECT_HEADER]: JSON.stringify(info) })
@@ -182,7 +197,7 @@ export async function startStoreProxy(options: {
       log.warn({ operation: `${request.method} ${url.pathname}`, target }, 'refused')
       throw new Refused('This Job has no right to that object')
     }
-    const answer = await operation.run({ store, request, response, the })
+    const answer = await operation.run({ store, grant, request, response, the })
     if (answer) response.end(JSON.stringify(answer))
   }
 

@@ -1,3 +1,4 @@
+import { coldKeyOf } from './cold-key.ts'
 import type { Uuid } from './ids.ts'
 
 /**
@@ -7,7 +8,7 @@ import type { Uuid } from './ids.ts'
 export const mediaPrefix = (org: Uuid, media: Uuid) => `org/${org}/media/${media}/`
 export const originalKey = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}original`
 /** Where the original is once it has moved to the cold tier. Below the same prefix, so that it is purged with it. */
-export const coldOriginalKey = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}cold/original`
+export const coldOriginalKey = (org: Uuid, media: Uuid) => coldKeyOf(originalKey(org, media))
 /** Where an original is; `both`: it has just moved, and the first copy is about to be deleted. */
 export type OriginalTier = 'hot' | 'both' | 'cold'
 /** Where to read the original. Links name `originalKey` in any tier, so that they outlive a move. */

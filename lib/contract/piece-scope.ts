@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { hotKeyOf } from './cold-key.ts'
 
 /** The folder of a scope is one segment of a key, which has at most 200 characters. */
 const MAX_NAMES = 196
@@ -11,7 +12,7 @@ const SCOPE = /^(\d{2})\.([\w-]+)\/$/
  * they are and their names, sorted, so that the folder itself says which sources the highlight had. Pure.
  */
 export function pieceScope(items: readonly { sourceKey: string }[]): string {
-  const keys = [...new Set(items.map(({ sourceKey }) => sourceKey))]
+  const keys = [...new Set(items.map(({ sourceKey }) => hotKeyOf(sourceKey)))]
   const names = namesOf(keys, keys.length).sort()
   return `${String(keys.length).padStart(2, '0')}.${names.join('')}/`
 }
@@ -37,5 +38,6 @@ export function mayUse(sourceKeys: readonly string[], scope: string): boolean {
  */
 const nameLength = (count: number) => Math.min(MAX_NAME, Math.floor(MAX_NAMES / count))
 
+/** A source that moves to the cold tier keeps its name, and with it the pieces that were made of it. */
 const namesOf = (keys: readonly string[], count: number): string[] =>
-  keys.map((key) => createHash('sha256').update(key).digest('base64url').slice(0, nameLength(count)))
+  keys.map((key) => createHash('sha256').update(hotKeyOf(key)).digest('base64url').slice(0, nameLength(count)))

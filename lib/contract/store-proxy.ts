@@ -33,6 +33,7 @@ export const Refusal = z.object({
     'EntityTooSmall',
     'Unavailable',
     'BadConfiguration',
+    'Changed',
     'Locked',
     'Refused',
   ]),

@@ -57,6 +57,7 @@ t.test('an installation that works passes every check', async (t) => {
     'ok: It reaches auth.jwksUrl',
     'ok: The operator answers',
     'ok: The object store stores an object',
+    'ok: It moves an object to its cold tier',
     'ok: NATS has its streams',
   ])
 })
@@ -70,11 +71,12 @@ t.test('the exit status is the number of checks that failed, and each says why',
     S3_SECRET_KEY: 'secret',
   }
   const { status, lines } = await check(t, wrong, { STORE_KIND: 's3', ...closed })
-  t.equal(status, 3)
+  t.equal(status, 4)
   const failed = lines.filter((line) => !line.startsWith('ok: '))
   t.match(failed[0], /^FAILED: It reaches auth\.jwksUrl: GET \S+ answered 503 instead of 401$/)
   t.match(failed[1], /^FAILED: The operator answers: POST \S+ answered 404 instead of 401$/)
   t.match(failed[2], /^FAILED: The object store stores an object: .*ECONNREFUSED/)
+  t.match(failed[3], /^FAILED: It moves an object to its cold tier: .*ECONNREFUSED/)
 })
 
 t.test('a Service that is not there fails its checks alone, and a check that fails is tried again', async (t) => {

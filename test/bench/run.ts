@@ -32,6 +32,7 @@ const ALL = [
   'export',
   'retention',
   'store-proxy',
+  'cold-moves',
   'backfill',
   'audit',
   'operator',

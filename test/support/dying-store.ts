@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { armFailpoint } from '../../lib/runtime/failpoint.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
+import { moveToCold } from '../../lib/runtime/object-store/move-to-cold.ts'
 
 /** One operation on a folder store in a process that does not survive it: `folder operation failpoint`. */
 const [folder = '', operation = '', failpoint] = process.argv.slice(2)
@@ -20,4 +21,9 @@ async function* body() {
 if (what === 'put') await store.put(key, Readable.from(body()), { contentType: 'video/mp4' })
 if (what === 'part') await store.putPart(key, id, 1, Readable.from(body()), { size: 400_000 })
 if (what === 'complete') await store.completeMultipart(key, id, [{ partNumber: 1, etag }])
+if (what === 'move') {
+  await moveToCold(store, key)
+  // The caller has switched its row by now.
+  await store.deleteForGood(key)
+}
 clearInterval(brake)

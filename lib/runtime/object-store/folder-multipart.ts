@@ -164,14 +164,14 @@ export function folderMultipart(at: Layout) {
     }
   }
 
-  /** Aborts the uploads of all keys below a prefix and returns their number. */
-  async function abortBelow(prefix: string): Promise<number> {
+  /** Aborts the uploads of all keys that are meant, and returns their number. */
+  async function abortWhere(isMeant: (key: string) => boolean): Promise<number> {
     let count = 0
     for (const folder of [at.uploads, at.completing]) {
       for (const id of await readdir(folder)) {
         const text = await readFile(join(folder, id, 'upload.json'), 'utf8').catch(absent)
         const key = text === undefined ? undefined : (JSON.parse(text) as Upload).key
-        if (!key?.startsWith(prefix)) continue
+        if (key === undefined || !isMeant(key)) continue
         await abort(key, id)
         count++
       }
@@ -179,7 +179,7 @@ export function folderMultipart(at: Layout) {
     return count
   }
 
-  return { create, putPart, listParts, complete, abort, abortBelow }
+  return { create, putPart, listParts, complete, abort, abortWhere }
 }
 
 /** As in S3: the MD5 of the parts' digests, a hyphen and the number of parts. */

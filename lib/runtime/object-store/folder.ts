@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { constants, createReadStream, mkdirSync } from 'node:fs'
 import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { addAbortSignal } from 'node:stream'
+import { addAbortSignal, Readable } from 'node:stream'
 import { failpoint } from '../failpoint.ts'
 import { saveBody } from './file.ts'
 import { type Body, disk, FOLDER_MODE, readContent, readSeal, writeSealed } from './folder-file.ts'
 import { absent, folderMultipart } from './folder-multipart.ts'
 import { layout, moveIntoPlace, OBJECT_SUFFIX, removeEmptyFolders, sweepTemporary, syncFolder } from './folder-path.ts'
+import { inParts } from './in-parts.ts'
 import { checkContentType, checkFolderPrefix, checkKey, checkPrefix, checkRange } from './key.ts'
 import { type CopyOptions, type ObjectInfo, type ObjectStore, type PutOptions, StoreError } from './object-store.ts'
 
@@ -80,16 +81,19 @@ export function openFolderStore(options: FolderOptions): ObjectStore {
     }
   }
 
-  async function copy(from: string, to: string, { signal, onPart }: CopyOptions = {}): Promise<ObjectInfo> {
+  async function copy(from: string, to: string, o: CopyOptions = {}): Promise<ObjectInfo> {
+    const { signal } = o
     const { info, body } = await (options.sourceOf?.(from) ?? { get }).get(from, undefined, signal)
     try {
-      await onPart?.(info.size)
       const { contentType, size } = info
-      return await put(to, body, { contentType, size, ...(signal && { signal }) })
+      const bytes = Readable.from(inParts({ size, body }, o), { objectMode: false })
+      return await put(to, bytes, { contentType, size, ...(signal && { signal }) })
     } finally {
       body.destroy()
     }
   }
+
+  const check = () => disk(access(at.objects, constants.W_OK))
 
   async function remove(key: string): Promise<boolean> {
     checkKey(key)
@@ -103,7 +107,7 @@ export function openFolderStore(options: FolderOptions): ObjectStore {
   async function deletePrefix(prefix: string): Promise<number> {
     checkFolderPrefix(prefix)
     // Uploads first: one that completes meanwhile leaves an object, which the second step finds.
-    let count = await disk(multipart.abortBelow(prefix))
+    let count = await disk(multipart.abortWhere((key) => key.startsWith(prefix)))
     for await (const key of keysBelow(at.objects, prefix, '')) if (await remove(key)) count++
     return count
   }
@@ -126,7 +130,11 @@ export function openFolderStore(options: FolderOptions): ObjectStore {
     head,
     list,
     delete: async (key) => void (await remove(key)),
-    deleteForGood: async (key) => void (await remove(key)),
+    async deleteForGood(key) {
+      checkKey(key)
+      await disk(multipart.abortWhere((found) => found === key))
+      await remove(key)
+    },
     copy,
     deletePrefix,
     createMultipart: (key, o) => disk(multipart.create(key, o)),
@@ -138,7 +146,8 @@ export function openFolderStore(options: FolderOptions): ObjectStore {
     download,
     upload,
     presignGet: () => Promise.resolve(undefined),
-    check: () => disk(access(at.objects, constants.W_OK)),
+    check,
+    checkColdTier: check,
     close: () => swept,
   }
 }

@@ -39,6 +39,10 @@ interface ConnectionOptions {
   socketPath?: string | undefined
 }
 
+/** What the minio client needs of `node:http`. */
+export type Transport = Pick<typeof http, 'request'>
+type OnAnswer = (answer: IncomingMessage) => void
+
 /** The kept-alive connections to one endpoint, which stream bodies in both directions. */
 export function openConnections(endpoint: URL, { idleMs, errors, ca, socketPath }: ConnectionOptions) {
   const secure = endpoint.protocol === 'https:'
@@ -47,14 +51,18 @@ export function openConnections(endpoint: URL, { idleMs, errors, ca, socketPath 
   const trusted = secure && ca !== undefined && { ca: [...getCACertificates('default'), ca] }
   const agent = new wire.Agent({ keepAlive: true, scheduling: 'lifo', ...trusted, ...(socketPath && { socketPath }) })
 
-  /** The minio client's requests, with the same timeout. */
-  const transport: Pick<typeof http, 'request'> = {
+  /** The minio client's requests, with a timeout, and with the errors of `exchange` where the client's say nothing. */
+  const transport = (silenceMs: number): Transport => ({
     request(...given: unknown[]) {
-      const request = Reflect.apply(wire.request, wire, given) as ClientRequest
-      limitSilence(request, idleMs)
+      const [options, onAnswer] = given as [object, OnAnswer]
+      const request: ClientRequest = wire.request(options, (answer: IncomingMessage) => {
+        if (!LOST_BY_CLIENT.test(String(answer.statusCode))) return onAnswer(answer)
+        refused(answer, errors).catch((error: unknown) => request.emit('error', error))
+      })
+      limitSilence(request, silenceMs)
       return request
     },
-  }
+  })
 
   /** One request. Resolves with any answer below 400, its body unread. Throws StoreError or the error of the body. */
   async function exchange(url: string, options: Exchange): Promise<IncomingMessage> {
@@ -78,10 +86,21 @@ export function openConnections(endpoint: URL, { idleMs, errors, ca, socketPath 
     }
   }
 
-  return { agent, transport, exchange, close: () => agent.destroy() }
+  return {
+    agent,
+    transport: transport(idleMs),
+    patientTransport: transport(PATIENCE * idleMs),
+    exchange,
+    close: () => agent.destroy(),
+  }
 }
 
 export type Connections = ReturnType<typeof openConnections>
+
+/** How many times longer a server may be silent that works meanwhile, as it is while it copies. */
+const PATIENCE = 5
+/** Statuses of which the minio client throws an error without the server's code: `SlowDown` would look as if it were down. */
+const LOST_BY_CLIENT = /^(408|429|499|5\d\d)$/
 
 function limitSilence(request: ClientRequest, idleMs: number): void {
   request.setTimeout(idleMs, () =>
@@ -151,11 +170,15 @@ async function accepted(request: ClientRequest, answer: IncomingMessage, errors:
   if (status < 400)
     return answer.setTimeout(5 * 60_000, () => answer.destroy(new Error('The object store stopped sending')))
   try {
-    throw errors.ofAnswer(status, (await text(answer).catch(() => '')).slice(0, 8192))
+    return await refused(answer, errors)
   } finally {
     // After a partial body the connection cannot be reused.
     if (!request.writableFinished) request.destroy()
   }
+}
+
+async function refused(answer: IncomingMessage, errors: Errors): Promise<never> {
+  throw errors.ofAnswer(answer.statusCode ?? 0, (await text(answer).catch(() => '')).slice(0, 8192))
 }
 
 export const wrongLength = (want: number, got: number) =>

@@ -7,7 +7,7 @@ export interface ObjectInfo {
   etag: string
   contentType: string
   lastModified: Date
-  /** As the server names it; unset for its standard class, and for a store without classes. */
+  /** As the server names it; unset for a store without classes. */
   storageClass?: string
 }
 
@@ -45,14 +45,18 @@ export interface PutPartOptions {
 
 export interface CopyOptions {
   signal?: AbortSignal
-  /** Called before each part, or before the whole of a small object, with its bytes. Rejects to stop. */
+  /**
+   * Awaited before each part of the work with the bytes of that part, so that it can tell of progress, renew a lease and
+   * wait for its turn. What it throws ends the work and reaches the caller unchanged.
+   */
   onPart?(bytes: number): Promise<void>
 }
 
 /**
  * Why a store refused. `NotFound`: no such object or upload. `InvalidPart`: complete named a part or etag that does not
- * exist. `BadDigest`, `IncompleteBody`, `EntityTooSmall` as in S3. `Locked`: the bucket keeps the object, see `until`. `Unavailable`: retry later. `BadConfiguration`: an
- * administrator must correct the store's settings first.
+ * exist. `BadDigest`, `IncompleteBody`, `EntityTooSmall` as in S3. `Changed`: the object is not the one that was meant.
+ * `Locked`: the bucket keeps the object, see `until`. `Unavailable`: retry later, and with fewer requests at a time where
+ * the store asks for that (`isSlowDown`). `BadConfiguration`: an administrator must correct the store's settings first.
  */
 export type StoreErrorCode =
   | 'NotFound'
@@ -60,19 +64,27 @@ export type StoreErrorCode =
   | 'BadDigest'
   | 'IncompleteBody'
   | 'EntityTooSmall'
+  | 'Changed'
   | 'Locked'
   | 'Unavailable'
   | 'BadConfiguration'
+
+interface StoreErrorOptions extends ErrorOptions {
+  until?: Date | undefined
+  isSlowDown?: boolean
+}
 
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   readonly code: StoreErrorCode
   /** When the lock of an object ends, as far as the store says. */
   readonly until: Date | undefined
-  constructor(code: StoreErrorCode, message: string, options?: ErrorOptions & { until?: Date | undefined }) {
+  readonly isSlowDown: boolean
+  constructor(code: StoreErrorCode, message: string, options: StoreErrorOptions = {}) {
     super(message, options)
     this.code = code
-    this.until = options?.until
+    this.until = options.until
+    this.isSlowDown = options.isSlowDown ?? false
   }
 }
 
@@ -93,11 +105,15 @@ export interface ObjectStore {
   head(key: string): Promise<ObjectInfo | undefined>
   /** In key order, without content types, which S3 does not list. */
   list(prefix: string): AsyncIterable<ListedObject>
-  /** Succeeds also when the object does not exist. */
+  /**
+   * Succeeds also when the object does not exist. In a bucket with versions this only adds a delete marker, also for an
+   * object that is locked and for one that never was.
+   */
   delete(key: string): Promise<void>
   /**
-   * Deletes an object in a way that leaves nothing to pay for or to read: in a bucket with versions all of them, and their
-   * delete markers. Throws Locked for what the bucket keeps. Succeeds also when the object does not exist.
+   * Deletes an object in a way that leaves nothing to pay for or to read, and looks that nothing is left: in a bucket with
+   * versions all of them and their delete markers, and uploads to this key that were not completed, which could bring it
+   * back. Throws Locked for what the bucket keeps. Succeeds also when the object does not exist.
    */
   deleteForGood(key: string): Promise<void>
   /**
@@ -108,8 +124,9 @@ export interface ObjectStore {
   deletePrefix(prefix: string): Promise<number>
 
   /**
-   * Copies an object with its type; a copy that exists is replaced. Not for jobs. Throws NotFound. Proves nothing but the
-   * size: `moveToCold` compares the bytes. A copy may appear after the client that asked for it is gone.
+   * Copies an object with its type, into the class of the new key's tier; a copy that exists is replaced. Not for jobs.
+   * Throws NotFound; Changed for a source that is replaced meanwhile, where the server tells. Proves nothing but the size:
+   * `moveToCold` compares the bytes. A copy may appear after the client that asked for it is gone.
    */
   copy(from: string, to: string, options?: CopyOptions): Promise<ObjectInfo>
 
@@ -139,6 +156,8 @@ export interface ObjectStore {
   presignGet(key: string, seconds: number, contentType: string): Promise<string | undefined>
   /** Throws when the store cannot be reached or the bucket is missing. */
   check(): Promise<void>
+  /** Throws BadConfiguration when nothing can be put into the cold tier because it is not there. */
+  checkColdTier(): Promise<void>
   close(): Promise<void>
 }
 

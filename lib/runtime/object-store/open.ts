@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import * as z from 'zod'
-import { isColdKey } from './cold-key.ts'
+import { isColdKey } from '../../contract/cold-key.ts'
 import { openFolderStore } from './folder.ts'
 import type { ObjectStore } from './object-store.ts'
 import { openProxyStore } from './proxy.ts'
@@ -53,11 +53,21 @@ const needed = {
   s3: ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY', 'S3_SECRET_KEY'],
 } as const
 
+const DISTINCT = [
+  ['S3_COLD_BUCKET', 'S3_BUCKET'],
+  ['STORE_COLD_FOLDER', 'STORE_FOLDER'],
+] as const
+
 /** Programs `extend` this with their own variables; copying `.shape` would lose the check across fields. */
 export const StoreConfig = Fields.superRefine((config, ctx) => {
   for (const field of needed[config.STORE_KIND]) {
     if (config[field] !== undefined) continue
     ctx.addIssue({ code: 'custom', path: [field], message: `is needed when STORE_KIND is ${config.STORE_KIND}` })
+  }
+  // Each object would be listed twice, and the second deletion of a prefix would find it empty.
+  for (const [field, other] of DISTINCT) {
+    if (config[field] === undefined || config[field] !== config[other]) continue
+    ctx.addIssue({ code: 'custom', path: [field], message: `must not be ${other}: leave it out` })
   }
 })
 

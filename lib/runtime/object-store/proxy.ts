@@ -143,6 +143,7 @@ export function openProxyStore({ socket, idleMs = IDLE_MS }: { socket: string; i
       checkKey(key)
       await call(DoneBody, 'object', { key }, { method: 'DELETE' })
     },
+    checkColdTier: () => Promise.reject(notForJobs()),
     copy: () => Promise.reject(notForJobs()),
     deleteForGood: () => Promise.reject(notForJobs()),
     async deletePrefix(prefix) {

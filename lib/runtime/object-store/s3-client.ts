@@ -1,6 +1,7 @@
 import { text } from 'node:stream/consumers'
 import { Client } from 'minio'
-import type { Connections } from './http.ts'
+import { presignSignatureV4 } from 'minio/dist/esm/signing.mjs'
+import type { Connections, Transport } from './http.ts'
 import { S3Refusal } from './s3-http.ts'
 
 export interface S3Options {
@@ -17,12 +18,28 @@ export interface S3Options {
   scratch?: string
   /** Milliseconds without traffic after which a connection is closed. */
   idleMs?: number
-  /** The storage class of what is copied to a cold key. */
+  /** The storage class of what lies at a cold key. */
   coldClass?: string | undefined
   /** Where a key lies that is copied, if not in this bucket. */
   bucketOf?: (key: string) => string
   /** Bytes above which an object is copied in parts of this size. */
   copyPartBytes?: number
+}
+
+/** A version of an object, or a delete marker. */
+export interface Version {
+  name: string
+  versionId?: string
+}
+
+/** A request that `presign` signs. */
+interface Signed {
+  method: string
+  bucket: string
+  key: string
+  query?: Record<string, string> | undefined
+  headers: Record<string, string>
+  seconds: number
 }
 
 /** Exposes listParts, which the client has but its type declares as protected, and the ids of versions. */
@@ -44,8 +61,19 @@ class ClientWithParts extends Client {
     return `"${etag}"`
   }
 
+  /**
+   * A URL for a request with these headers. `presignedUrl` signs none: Ceph honors them all the same, Amazon refuses
+   * `x-amz-` headers that are not signed.
+   */
+  presign({ method, bucket, key, query = {}, headers, seconds }: Signed): string {
+    const region = this.region ?? ''
+    const named = { bucketName: bucket, objectName: key, query: new URLSearchParams(query).toString() }
+    const request = this.getRequestOptions({ method, region, ...named, headers })
+    return presignSignatureV4(request, this.accessKey, this.secretKey, undefined, region, new Date(), seconds)
+  }
+
   /** The first page of all versions and delete markers below a prefix. */
-  async versions(bucket: string, prefix: string): Promise<{ name: string; versionId?: string }[]> {
+  async versions(bucket: string, prefix: string): Promise<Version[]> {
     const page = { Delimiter: '', MaxKeys: 1000, IncludeVersion: true }
     const { objects } = await this.listObjectsQuery(bucket, prefix, '', page)
     // The declared type lacks versionId.
@@ -56,7 +84,11 @@ class ClientWithParts extends Client {
 }
 
 /** The client that signs URLs and makes small calls; object bytes go through `connections`. */
-export function connect(options: S3Options, endpoint: string, connections: Connections) {
+export function connect(
+  options: S3Options,
+  endpoint: string,
+  { agent, transport }: Pick<Connections, 'agent'> & { transport: Transport },
+) {
   const url = new URL(endpoint)
   const useSSL = url.protocol === 'https:'
   return new ClientWithParts({
@@ -68,8 +100,8 @@ export function connect(options: S3Options, endpoint: string, connections: Conne
     // Set explicitly, so that the client never requests the bucket's location.
     region: options.region,
     pathStyle: true,
-    transport: connections.transport,
-    transportAgent: connections.agent,
+    transport,
+    transportAgent: agent,
     // The client's retries write to the console and lose the error code; `again` in s3.ts retries instead.
     retryOptions: { disableRetry: true },
   })

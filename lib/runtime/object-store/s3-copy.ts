@@ -1,9 +1,13 @@
-import { isColdKey } from './cold-key.ts'
+import { isColdKey } from '../../contract/cold-key.ts'
 import { type CopyOptions, type ObjectInfo, StoreError } from './object-store.ts'
 import type { Again } from './retry.ts'
 import type { connect } from './s3-client.ts'
+import { asStoreError, S3Refusal } from './s3-http.ts'
 
-/** Below the 5 GB that one copy may have, and small enough to answer within the time that a connection may be silent. */
+/**
+ * Below the 5 GB that one copy may have, and small enough that the answer comes while the client still waits for it: a copy
+ * goes on without its client, so one that is repeated too early runs beside the first.
+ */
 export const COPY_PART_BYTES = 256 * 1024 ** 2
 
 interface Copying {
@@ -12,12 +16,16 @@ interface Copying {
   again: Again
   partBytes: number
   coldClass: string | undefined
-  abortBelow(prefix: string): Promise<number>
+  /** Ends the uploads of a key. */
+  abortUploads(key: string): Promise<number>
 }
 
-/** The bytes stay in the server. */
+/**
+ * The bytes stay in the server. The signal is heeded between parts, and not within one: the server copies it to its end
+ * even when the client has gone.
+ */
 export async function copyInServer(
-  { client, bucket, again, partBytes, coldClass, abortBelow }: Copying,
+  { client, bucket, again, partBytes, coldClass, abortUploads }: Copying,
   source: ObjectInfo & { bucket: string },
   to: string,
   { signal, onPart }: CopyOptions,
@@ -27,7 +35,8 @@ export async function copyInServer(
   const storageClass = (isColdKey(to) && coldClass) || 'STANDARD'
   const headers = {
     'x-amz-copy-source': copySource,
-    // Ceph ignores the first name, Amazon the second. Neither is relied on: the caller compares the bytes.
+    // Ceph ignores the first name (200 for a wrong tag) and Amazon the second. Neither is relied on: the caller compares
+    // the bytes. Ceph ignores `If-None-Match` on the copy and `If-Match` on a DELETE too, so nothing may depend on them.
     'x-amz-copy-source-if-match': source.etag,
     'x-amz-copy-if-match': source.etag,
   }
@@ -35,11 +44,13 @@ export async function copyInServer(
   if (source.size <= partBytes) {
     await onPart?.(source.size)
     const whole = { ...headers, 'x-amz-storage-class': storageClass, 'x-amz-metadata-directive': 'COPY' }
-    await again(() => client.copyFrom(bucket, to, whole), signal)
+    await again(() => client.copyFrom(bucket, to, whole), signal).catch((error: unknown) => {
+      throw isColdKey(to) ? orUnknownClass(error, coldClass) : error
+    })
     return
   }
   // What an attempt before left: an upload that is completed late would bring the key back.
-  await abortBelow(to)
+  await abortUploads(to)
   const uploadId = await again(() =>
     client.initiateNewMultipartUpload(bucket, to, {
       'Content-Type': source.contentType,
@@ -57,11 +68,24 @@ export async function copyInServer(
       const query = `partNumber=${part}&uploadId=${encodeURIComponent(uploadId)}`
       parts.push({ part, etag: await again(() => client.copyFrom(bucket, to, ranged, query), signal) })
     }
-    await client.completeMultipartUpload(bucket, to, uploadId, parts)
+    signal?.throwIfAborted()
+    // Not again(): after a lost answer, a retry would find no upload, and the next move finds the copy.
+    await client.completeMultipartUpload(bucket, to, uploadId, parts).catch((error: unknown) => {
+      throw asStoreError(error)
+    })
   } catch (error) {
     await again(() => client.abortMultipartUpload(bucket, to, uploadId)).catch(() => undefined)
     throw error
   }
+}
+
+/** A class that the bucket does not have: 400 InvalidArgument from Ceph, InvalidStorageClass from Amazon. */
+export function orUnknownClass(error: unknown, coldClass: string | undefined): unknown {
+  const isUnknown = error instanceof S3Refusal && /^Invalid(Argument|StorageClass)$/.test(error.s3Code)
+  if (!isUnknown || coldClass === undefined) return error
+  return new StoreError('BadConfiguration', `The object store has no storage class ${coldClass} (S3_COLD_CLASS)`, {
+    cause: error,
+  })
 }
 
 export function mustHaveSize(made: ObjectInfo | undefined, source: ObjectInfo, to: string): ObjectInfo {

@@ -10,7 +10,7 @@ export const openS3Connections = (endpoint: URL, options: { idleMs: number; ca?:
 
 const refusal: Errors['ofAnswer'] = (status, xml) => {
   const code = /<Code>([^<]{1,100})</.exec(xml)?.[1] ?? `HTTP ${status}`
-  return new S3Refusal(code, /<Message>([^<]{1,500})</.exec(xml)?.[1] ?? '')
+  return new S3Refusal(code, /<Message>([^<]{1,500})</.exec(xml)?.[1] ?? '', { status })
 }
 
 const CODES: Record<string, StoreErrorCode> = {
@@ -24,14 +24,25 @@ const CODES: Record<string, StoreErrorCode> = {
   InvalidDigest: 'BadDigest',
   IncompleteBody: 'IncompleteBody',
   EntityTooSmall: 'EntityTooSmall',
+  PreconditionFailed: 'Changed',
 }
+
+/** The server works and wants fewer requests. 503 without a code may be a server that is down. */
+const SLOW_DOWN = /^(SlowDown(Read|Write)?|TooManyRequests|RequestLimitExceeded|HTTP 429)$/
 
 /** An error answer with the server's code. Those for an administrator (keys, bucket, clock) are Unavailable too. */
 export class S3Refusal extends StoreError {
   readonly s3Code: string
-  constructor(s3Code: string, message: string, options?: ErrorOptions) {
-    super(CODES[s3Code] ?? 'Unavailable', `The object store answered ${s3Code}. ${message}`.trim(), options)
+  readonly status: number | undefined
+  constructor(s3Code: string, message: string, options: ErrorOptions & { status?: number } = {}) {
+    const { status, ...rest } = options
+    const isSlowDown = SLOW_DOWN.test(s3Code) || status === 429
+    super(CODES[s3Code] ?? 'Unavailable', `The object store answered ${s3Code}. ${message}`.trim(), {
+      ...rest,
+      isSlowDown,
+    })
     this.s3Code = s3Code
+    this.status = status
   }
 }
 
@@ -71,4 +82,7 @@ const PASSING =
 export const mayPass = (error: StoreError) =>
   error.code === 'Unavailable' &&
   !(error instanceof CertificateError) &&
-  (!(error instanceof S3Refusal) || PASSING.test(error.s3Code))
+  (!(error instanceof S3Refusal) || PASSING.test(error.s3Code) || isFailure(error.status))
+
+/** Ceph has codes of its own for what went wrong in it. 501 is a request that it will never know. */
+const isFailure = (status = 0) => status >= 500 && status !== 501

@@ -1,19 +1,13 @@
+import { randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { addAbortSignal, Readable } from 'node:stream'
+import { isColdKey } from '../../contract/cold-key.ts'
 import { saveBody } from './file.ts'
 import type { Body } from './http.ts'
-import {
-  checkContentType,
-  checkFolderPrefix,
-  checkKey,
-  checkPartNumber,
-  checkPartOrder,
-  checkPrefix,
-  checkRange,
-} from './key.ts'
+import { checkContentType, checkKey, checkPartNumber, checkPartOrder, checkPrefix, checkRange } from './key.ts'
 import {
   type CopyOptions,
   type ObjectInfo,
@@ -25,7 +19,8 @@ import {
 } from './object-store.ts'
 import { retrying } from './retry.ts'
 import { connect, type S3Options } from './s3-client.ts'
-import { COPY_PART_BYTES, copyInServer, mustHaveSize } from './s3-copy.ts'
+import { COPY_PART_BYTES, copyInServer, mustHaveSize, orUnknownClass } from './s3-copy.ts'
+import { s3Deletion } from './s3-delete.ts'
 import { asStoreError, mayPass, openS3Connections, S3Refusal } from './s3-http.ts'
 import { putInParts, SINGLE_PUT_MAX, uploadInParts } from './s3-parts.ts'
 import { removeLeftSpills } from './s3-spill.ts'
@@ -39,10 +34,15 @@ export function openS3Store(options: S3Options): ObjectStore {
   const tidied = removeLeftSpills(scratch).catch(() => undefined)
   const wire = openS3Connections(new URL(options.endpoint), { idleMs: options.idleMs ?? 60_000, ca: options.ca })
   const client = connect(options, options.endpoint, wire)
+  const copier = connect(options, options.endpoint, { agent: wire.agent, transport: wire.patientTransport })
   const forClients = options.publicEndpoint ? connect(options, options.publicEndpoint, wire) : client
   const signIn = (place: string, method: string, key: string, query: Record<string, string> = {}) =>
     client.presignedUrl(method, place, key, URL_SECONDS, query)
   const sign = (method: string, key: string, query?: Record<string, string>) => signIn(bucket, method, key, query)
+  const classOf = (key: string): Record<string, string> =>
+    options.coldClass !== undefined && isColdKey(key) ? { 'x-amz-storage-class': options.coldClass } : {}
+
+  const { abort, abortUploadsOf, deletePrefix, deleteForGood } = s3Deletion({ client, wire, bucket, again, sign })
 
   async function put(key: string, body: Body, { contentType, size, signal, release }: PutOptions): Promise<ObjectInfo> {
     checkKey(key)
@@ -57,11 +57,12 @@ export function openS3Store(options: S3Options): ObjectStore {
   }
 
   async function putWhole(key: string, body: Body, o: WholeOptions) {
-    const headers = { 'content-type': o.contentType }
-    const url = await sign('PUT', key)
+    const headers = { 'content-type': o.contentType, ...classOf(key) }
+    const url = client.presign({ method: 'PUT', bucket, key, headers: classOf(key), seconds: URL_SECONDS })
     const answer = await wire.exchange(url, { method: 'PUT', headers, body, ...o })
     answer.resume()
-    return { ...infoOf(key, answer), contentType: o.contentType, size: o.size }
+    const storageClass = classOf(key)['x-amz-storage-class']
+    return { ...infoOf(key, answer), contentType: o.contentType, size: o.size, ...(storageClass && { storageClass }) }
   }
 
   async function get(key: string, range?: { start: number; end?: number }, signal?: AbortSignal) {
@@ -104,80 +105,43 @@ export function openS3Store(options: S3Options): ObjectStore {
     } while (token !== '')
   }
 
-  async function deletePrefix(prefix: string): Promise<number> {
-    checkFolderPrefix(prefix)
-    // Uploads first: one that completes meanwhile leaves an object, which the second step finds.
-    return (await abortBelow(prefix)) + (await deleteVersions(prefix))
-  }
-
-  async function abortBelow(prefix: string): Promise<number> {
-    for (let count = 0; ; ) {
-      // Always the first page: its uploads are aborted before the next request.
-      const { uploads } = await again(() => client.listIncompleteUploadsQuery(bucket, prefix, '', '', ''))
-      if (uploads.length === 0) return count
-      for (const { key, uploadId } of uploads) await abort(key, uploadId)
-      count += uploads.length
-    }
-  }
-
-  /** A bucket without versions lists each object as its only version, `null`. */
-  async function deleteVersions(prefix: string): Promise<number> {
-    for (let count = 0; ; ) {
-      const versions = await again(() => client.versions(bucket, prefix))
-      if (versions.length === 0) return count
-      await removeVersions(versions)
-      count += versions.length
-    }
-  }
-
-  async function removeVersions(versions: readonly Version[]): Promise<void> {
-    const refused = (await again(() => client.removeObjects(bucket, [...versions]))).filter(Boolean)
-    if (refused.length === 0) return
-    // The answer says no more than `AccessDenied`, for a lock and for a missing right.
-    for (const version of versions) {
-      const until = await lockOf(version).catch(() => undefined)
-      if (until === undefined || (until !== null && until.getTime() <= Date.now())) continue
-      const end = until === null ? 'without an end' : `until ${until.toISOString()}`
-      throw new StoreError('Locked', `The bucket locks ${version.name} ${end}`, { until: until ?? undefined })
-    }
-    throw new StoreError('Unavailable', `${refused.length} objects could not be deleted`)
-  }
-
-  /** When the lock of a version ends; null for one that has no end. Undefined without a lock. */
-  async function lockOf({ name, versionId }: Version): Promise<Date | null | undefined> {
-    const query = versionId === undefined ? {} : { versionId }
-    const answer = await again(async () => wire.exchange(await sign('HEAD', name, query), { method: 'HEAD' }))
-    answer.resume()
-    const { headers } = answer
-    if (headers['x-amz-object-lock-legal-hold'] === 'ON') return null
-    const until = headers['x-amz-object-lock-retain-until-date']
-    return typeof until === 'string' ? new Date(until) : undefined
-  }
-
-  async function deleteForGood(key: string): Promise<void> {
-    checkKey(key)
-    for (;;) {
-      // Keys that only begin with this one come after it.
-      const versions = (await again(() => client.versions(bucket, key))).filter(({ name }) => name === key)
-      if (versions.length === 0) return
-      await removeVersions(versions)
-    }
-  }
-
   async function copy(from: string, to: string, o: CopyOptions = {}): Promise<ObjectInfo> {
     checkKey(to)
     const place = options.bucketOf?.(from) ?? bucket
     const source = await head(from, place)
     if (!source) throw new StoreError('NotFound', `No object ${from}`)
-    const copying = { client, bucket, again, partBytes: options.copyPartBytes ?? COPY_PART_BYTES, abortBelow }
-    await copyInServer({ ...copying, coldClass: options.coldClass }, { ...source, bucket: place }, to, o).catch(rethrow)
+    await copyInServer(
+      {
+        ...{ client: copier, bucket, again, abortUploads: abortUploadsOf },
+        ...{ partBytes: options.copyPartBytes ?? COPY_PART_BYTES, coldClass: options.coldClass },
+      },
+      { ...source, bucket: place },
+      to,
+      o,
+    )
     return mustHaveSize(await head(to), source, to)
   }
 
-  const abort = (key: string, uploadId: string) =>
-    again(() => client.abortMultipartUpload(bucket, key, uploadId)).catch((error: unknown) => {
-      if (!(error instanceof StoreError && error.code === 'NotFound')) throw error
-    })
+  /** An upload that is ended at once shows whether there is such a class, and leaves nothing, also in a bucket with a lock. */
+  async function checkColdTier(): Promise<void> {
+    if (!(await client.bucketExists(bucket).catch(rethrow)))
+      throw new StoreError('BadConfiguration', `There is no bucket ${bucket} for the cold tier`)
+    if (options.coldClass === undefined) return
+    const key = `keepsake-check/cold/${randomUUID()}`
+    await abort(key, await beginUpload(key, 'text/plain'))
+  }
+
+  async function check(): Promise<void> {
+    const found = await client.bucketExists(bucket).catch(rethrow)
+    if (!found) throw new StoreError('Unavailable', `There is no bucket ${bucket}`)
+  }
+
+  const beginUpload = (key: string, contentType: string) =>
+    again(() => client.initiateNewMultipartUpload(bucket, key, { 'Content-Type': contentType, ...classOf(key) })).catch(
+      (error: unknown) => {
+        throw isColdKey(key) ? orUnknownClass(error, options.coldClass) : error
+      },
+    )
 
   const store: ObjectStore = {
     put,
@@ -195,7 +159,7 @@ export function openS3Store(options: S3Options): ObjectStore {
     createMultipart(key, { contentType }) {
       checkKey(key)
       checkContentType(contentType)
-      return again(() => client.initiateNewMultipartUpload(bucket, key, { 'Content-Type': contentType }))
+      return beginUpload(key, contentType)
     },
     async putPart(key, uploadId, partNumber, body, { size, contentMd5, signal, release }) {
       checkKey(key)
@@ -255,21 +219,14 @@ export function openS3Store(options: S3Options): ObjectStore {
       // A signed parameter, which the client cannot change. S3 has none for `nosniff`.
       return forClients.presignedUrl('GET', bucket, key, seconds, { 'response-content-type': contentType })
     },
-    async check() {
-      const found = await client.bucketExists(bucket).catch(rethrow)
-      if (!found) throw new StoreError('Unavailable', `There is no bucket ${bucket}`)
-    },
+    check,
+    checkColdTier,
     close() {
       wire.close()
       return tidied
     },
   }
   return store
-}
-
-interface Version {
-  name: string
-  versionId?: string
 }
 
 interface WholeOptions {
@@ -290,7 +247,7 @@ function infoOf(key: string, { headers }: IncomingMessage): ObjectInfo {
     // The answer to a PUT has no Last-Modified; its Date is the same moment.
     lastModified: new Date(headers['last-modified'] ?? headers.date ?? Date.now()),
     // Absent for the standard class, except after a copy to it.
-    ...(typeof storageClass === 'string' && storageClass !== 'STANDARD' && { storageClass }),
+    storageClass: typeof storageClass === 'string' ? storageClass : 'STANDARD',
   }
 }
 

@@ -1,4 +1,4 @@
-import { isColdKey } from './cold-key.ts'
+import { isColdKey } from '../../contract/cold-key.ts'
 import type { ListedObject, ObjectStore } from './object-store.ts'
 
 /** Two stores as one: cold keys lie in the second one. */
@@ -26,6 +26,7 @@ export function openTieredStore(hot: ObjectStore, cold: ObjectStore): ObjectStor
     upload: (path, key, o) => of(key).upload(path, key, o),
     presignGet: (key, ...given) => of(key).presignGet(key, ...given),
     check: async () => void (await Promise.all([hot.check(), cold.check()])),
+    checkColdTier: () => cold.checkColdTier(),
     close: async () => void (await Promise.all([hot.close(), cold.close()])),
   }
 }

@@ -62,7 +62,10 @@ export async function startPrivateS3(owner: Owner, address: string): Promise<S3O
 }
 
 async function startGateway(owner: Owner, address: string, tls?: TlsFiles): Promise<S3Options> {
-  const gateway = installed(await startRadosGateway(address, tls), 'Ceph (radosgw ceph-mon ceph-osd ceph-common)')
+  const gateway = installed(
+    await startRadosGateway({ host: address, ...(tls && { tls }) }),
+    'Ceph (radosgw ceph-mon ceph-osd ceph-common)',
+  )
   owner.teardown(() => gateway.stop())
   return gateway.s3
 }

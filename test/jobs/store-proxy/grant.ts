@@ -18,6 +18,14 @@ t.test('is the sources of a Job and its output prefixes', async (t) => {
   t.strictSame(grant, { ...both, remove: [] }, 'and nothing else may be removed')
 })
 
+t.test('is where a source is once it has moved to the cold tier, too, for reading alone', async (t) => {
+  const allowed = (key: string) =>
+    (['read', 'list', 'write', 'remove'] as const).filter((action) => permits(grant, { key }, action))
+  t.strictSame(allowed('org/1/media/a/cold/original'), ['read'])
+  for (const key of ['org/1/media/a/cold/other', 'org/1/media/c/cold/original', 'org/1/cold/media/a/cold/original'])
+    t.strictSame(allowed(key), [], key)
+})
+
 t.test('what may be removed may be listed, and neither be read nor be written', async (t) => {
   const removing = { read: [], write: ['a/pieces/own/'], remove: ['a/pieces/'] }
   const allowed = (target: Target) =>

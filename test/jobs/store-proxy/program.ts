@@ -9,7 +9,9 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { failureOf } from '../../../jobs/runtime/failure.ts'
+import { coldKeyOf } from '../../../lib/contract/cold-key.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
+import { moveToCold } from '../../../lib/runtime/object-store/move-to-cold.ts'
 import { openProxyStore } from '../../../lib/runtime/object-store/proxy.ts'
 import { socketAddress } from '../../../lib/runtime/unix-socket.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -101,6 +103,24 @@ t.test('a Job reads its source and writes its output, and reaches nothing else',
   t.equal(await text((await w.behind.get(other)).body), 'a stranger')
   t.equal(await text((await w.behind.get(SOURCE)).body), 'the source')
   t.equal(await w.client.presignGet(`${OUTPUT}x`, 60, 'video/mp2t'), undefined, 'and gets no link to anything')
+})
+
+t.test('a Job finds its source where it has moved meanwhile', async (t) => {
+  const w = await open(t)
+  await w.behind.put(SOURCE, 'the source', plain)
+  w.start()
+  t.match(await w.client.head(SOURCE), { size: 10 })
+  await moveToCold(w.behind, SOURCE)
+  await w.behind.deleteForGood(SOURCE)
+  t.match(await w.client.head(SOURCE), { size: 10 })
+  t.equal(await text((await w.client.get(SOURCE, { start: 4 })).body), 'source')
+  const path = join(w.folder, 'downloaded')
+  await w.client.download(SOURCE, path)
+  t.equal(await readFile(path, 'utf8'), 'the source')
+  t.equal(await text((await w.client.get(coldKeyOf(SOURCE))).body), 'the source', 'also by its new key')
+  await w.behind.deleteForGood(coldKeyOf(SOURCE))
+  t.equal(await w.client.head(SOURCE), undefined)
+  await t.rejects(w.client.get(SOURCE), { code: 'NotFound' })
 })
 
 t.test('a Job does not choose the types of its outputs', async (t) => {

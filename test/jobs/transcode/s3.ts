@@ -11,7 +11,7 @@ import { transcodeBench } from '../../support/transcode-run.ts'
 /** The job programs on S3 over TLS. Takes over 20 s: it starts a Ceph cluster, converts a video and renders two highlights. */
 
 const { ca, files } = privateCa(t.testdir())
-const gateway = await startRadosGateway('127.0.0.1', files)
+const gateway = await startRadosGateway({ host: '127.0.0.1', tls: files })
 if (!gateway) {
   t.plan(0, 'Ceph is not installed')
   process.exit()

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { coldKeyOf } from '../../../lib/contract/cold-key.ts'
 import { mayUse, pieceScope } from '../../../lib/contract/piece-scope.ts'
 import { isObjectKey } from '../../../lib/runtime/object-store/key.ts'
 
@@ -21,6 +22,15 @@ t.test('the scope of any highlight is a name that every store takes, and the hig
     if (mayUse(keysOf(many(30).slice(1)), scope)) t.fail(`${count}: used without the first source`)
   }
   t.equal(scopeOf(...many(30)).length, 184)
+})
+
+t.test('a source that has moved to the cold tier keeps its scopes', async (t) => {
+  const [hot, cold] = [keysOf(['a', 'b']), keysOf(['a', 'b']).map(coldKeyOf)]
+  const scope = scopeOf('a', 'b')
+  t.equal(pieceScope(cold.map((sourceKey) => ({ sourceKey }))), scope)
+  t.equal(pieceScope([...hot, ...cold].map((sourceKey) => ({ sourceKey }))), scope, 'it is one source')
+  t.ok(mayUse(cold, scope))
+  t.notOk(mayUse(keysOf(['a', 'c']).map(coldKeyOf), scope))
 })
 
 const rows: [name: string, highlight: string[], scope: string, may: boolean][] = [

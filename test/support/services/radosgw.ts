@@ -12,7 +12,7 @@ export interface RadosGateway {
   /** Endpoint, keys and an empty bucket. */
   s3: S3Options
   /** Another empty bucket. */
-  makeBucket(name: string): Promise<S3Options>
+  makeBucket(name: string, placementTarget?: string): Promise<S3Options>
   stop(): Promise<void>
 }
 
@@ -22,15 +22,32 @@ export interface TlsFiles {
   key: string
 }
 
-/** A storage class of the default target, which reads at once as everything does here. */
+/** A storage class of buckets as `makeBucket` makes them, which reads at once as everything does here. */
 export const COLD_CLASS = 'GLACIER_IR'
-const PLACEMENT = ['--placement-id', 'default-placement', '--storage-class', COLD_CLASS]
+/** Another placement target, for buckets on other disks. It has no class but the standard one. */
+export const COLD_PLACEMENT = 'cold-placement'
+
+type Placement = Record<'zonegroup' | 'zone', string[]>
+const placement = (id: string, ...zone: string[]): Placement => ({
+  zonegroup: ['--rgw-zonegroup', 'default', '--placement-id', id],
+  zone: ['--rgw-zone', 'default', '--placement-id', id, ...zone],
+})
+const inClass = ({ zonegroup, zone }: Placement): Placement => ({
+  zonegroup: [...zonegroup, '--storage-class', COLD_CLASS],
+  zone: [...zone, '--storage-class', COLD_CLASS],
+})
+const pools = ['data', 'index', 'data-extra'].flatMap((kind) => [`--${kind}-pool`, `default.rgw.cold.${kind}`])
 const PLACEMENTS = [
-  {
-    zonegroup: ['--rgw-zonegroup', 'default', ...PLACEMENT],
-    zone: ['--rgw-zone', 'default', ...PLACEMENT, '--data-pool', 'default.rgw.ir'],
-  },
+  inClass(placement('default-placement', '--data-pool', 'default.rgw.ir')),
+  placement(COLD_PLACEMENT, ...pools),
 ]
+
+export interface GatewayOptions {
+  host?: string
+  tls?: TlsFiles
+  /** With COLD_CLASS and COLD_PLACEMENT. */
+  isTiered?: boolean
+}
 
 const PROGRAMS = ['ceph-mon', 'ceph-osd', 'radosgw', 'radosgw-admin', 'ceph', 'monmaptool']
 const REGION = 'us-east-1'
@@ -41,19 +58,19 @@ const REGION = 'us-east-1'
  * on `host` where one is given. With `tls` it speaks TLS alone there, and plain HTTP on the loopback address, which is
  * then the public endpoint. Undefined where Ceph is not installed.
  */
-export async function startRadosGateway(host?: string, tls?: TlsFiles): Promise<RadosGateway | undefined> {
+export async function startRadosGateway(o: GatewayOptions = {}): Promise<RadosGateway | undefined> {
   if (await missingProgram(PROGRAMS)) return undefined
   // Ceph cannot choose its ports itself: another program may take one between our finding it free and Ceph's binding it.
   for (let left = 2; ; left--) {
     try {
-      return await startOnce(host, tls)
+      return await startOnce(o)
     } catch (error) {
       if (left === 0) throw error
     }
   }
 }
 
-async function startOnce(host: string | undefined, tls: TlsFiles | undefined): Promise<RadosGateway> {
+async function startOnce(o: GatewayOptions): Promise<RadosGateway> {
   // Ceph's admin sockets lie in here, and a socket path may not be long.
   const folder = await mkdtemp(join(tmpdir(), 'ks-rgw-'))
   const stoppers: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })]
@@ -61,9 +78,12 @@ async function startOnce(host: string | undefined, tls: TlsFiles | undefined): P
     for (const close of stoppers.splice(0).reverse()) await close()
   }
   try {
-    const s3 = await startCeph(folder, { host, tls }, (close) => stoppers.push(close))
-    const makeBucket = async (bucket: string): Promise<S3Options> => {
-      await clientOf(s3).makeBucket(bucket, REGION)
+    const s3 = await startCeph(folder, o, (close) => stoppers.push(close))
+    const makeBucket = async (bucket: string, target = ''): Promise<S3Options> => {
+      const location = `<LocationConstraint>:${target}</LocationConstraint>`
+      const body = target && `<CreateBucketConfiguration>${location}</CreateBucketConfiguration>`
+      const made = await clientOf(s3).makeRequestAsync({ method: 'PUT', bucketName: bucket }, body, [200], REGION)
+      made.resume()
       return { ...s3, bucket }
     }
     return { s3: await makeBucket(s3.bucket), makeBucket, stop }
@@ -75,7 +95,7 @@ async function startOnce(host: string | undefined, tls: TlsFiles | undefined): P
 
 async function startCeph(
   folder: string,
-  { host, tls }: { host: string | undefined; tls: TlsFiles | undefined },
+  { host, tls, isTiered = false }: GatewayOptions,
   onStop: (close: () => Promise<void>) => void,
 ): Promise<S3Options> {
   const own = ownLoopback()
@@ -115,7 +135,7 @@ async function startCeph(
   const user = ['--uid=test', '--display-name=test', `--access-key=${keys.accessKey}`, `--secret-key=${keys.secretKey}`]
   await runProgram('radosgw-admin', ['-c', conf, 'user', 'create', ...user])
   // Without a realm, classes are known once they are in the zone, before the gateway starts.
-  for (const { zonegroup, zone } of PLACEMENTS) {
+  for (const { zonegroup, zone } of isTiered ? PLACEMENTS : []) {
     await runProgram('radosgw-admin', ['-c', conf, 'zonegroup', 'placement', 'add', ...zonegroup])
     await runProgram('radosgw-admin', ['-c', conf, 'zone', 'placement', 'add', ...zone])
   }

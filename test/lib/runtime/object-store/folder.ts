@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -219,6 +220,26 @@ t.test('an upload that was claimed by a killed process can be aborted', async (t
   await store.abortMultipart('org/x', id)
   await t.rejects(store.completeMultipart('org/x', id, [part]), { code: 'NotFound' })
   t.strictSame(await readdir(join(here, 'completing')), [])
+})
+
+t.test('killed at each step of a move to the cold tier, the next one ends it', async (t) => {
+  const bytes = Buffer.alloc(100_000, 7)
+  const expected = { key: 'org/cold/x', size: bytes.length, sha256: hash('sha256', bytes) }
+  for (const [failpoint, left] of [
+    ['store.object-written', ['org/x']],
+    ['store.copied', ['org/cold/x', 'org/x']],
+    ['store.copy-proved', ['org/cold/x', 'org/x']],
+  ] as const) {
+    const here = t.testdir()
+    const store = openFolderStore({ folder: here })
+    await store.put('org/x', bytes, textType)
+    await die(here, 'move', failpoint)
+    t.strictSame(await keys(here), left, failpoint)
+    t.strictSame(await moveToCold(store, 'org/x'), expected)
+    await store.deleteForGood('org/x')
+    t.strictSame(await moveToCold(store, 'org/x'), expected, 'and once more')
+    t.strictSame(await keys(here), ['org/cold/x'])
+  }
 })
 
 t.test('killed while it writes a part, the part is not there', async (t) => {

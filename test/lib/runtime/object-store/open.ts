@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { loadConfig } from '../../../../lib/runtime/config.ts'
 import { BusConfig, openEventBus } from '../../../../lib/runtime/event-bus/open.ts'
 import { openObjectStore, StoreConfig } from '../../../../lib/runtime/object-store/open.ts'
+import { tellOfColdTier } from '../../../../lib/runtime/object-store/tell-of-cold-tier.ts'
 import { privateCa } from '../../../support/private-ca.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
@@ -29,6 +30,28 @@ t.test('an S3 store opens without speaking to anybody, and signs for its endpoin
   t.equal(url.origin, 'https://s3.example.com')
   t.equal(url.pathname, '/keepsake/org/a')
   t.match(url.searchParams.get('X-Amz-Credential'), /eu-central-1/)
+})
+
+t.test('a program says in its log that its cold tier cannot be used, and runs on', async (t) => {
+  const log = quietLog()
+  const said: unknown[] = []
+  t.intercept(log, 'error', { value: (fields: object, text: string) => said.push({ ...fields, text }) })
+  const dead = { ...s3, S3_ENDPOINT: 'http://127.0.0.1:9', S3_COLD_CLASS: 'GLACIER_IR' }
+  const store = await openObjectStore(loadConfig(StoreConfig, dead))
+  t.teardown(() => store.close())
+  await tellOfColdTier(store, log)
+  t.match(said, [{ err: { code: 'Unavailable' }, text: 'the cold tier of the object store cannot be used' }])
+  const whole = await openObjectStore(loadConfig(StoreConfig, { STORE_KIND: 'folder', STORE_FOLDER: t.testdir() }))
+  await tellOfColdTier(whole, log)
+  t.equal(said.length, 1)
+})
+
+t.test('the cold tier must be readable at once, and its settings be such', (t) => {
+  for (const S3_COLD_CLASS of ['GLACIER', 'DEEP_ARCHIVE', 'glacier ir', ''.padEnd(65, 'A')])
+    t.throws(() => loadConfig(StoreConfig, { ...s3, S3_COLD_CLASS }), { message: /S3_COLD_CLASS/ }, S3_COLD_CLASS)
+  t.throws(() => loadConfig(StoreConfig, { ...s3, S3_COLD_BUCKET: 'x' }), { message: /S3_COLD_BUCKET/ })
+  t.throws(() => loadConfig(StoreConfig, { ...s3, S3_COLD_BUCKET: s3.S3_BUCKET }), { message: /S3_COLD_BUCKET/ })
+  t.end()
 })
 
 t.test('what one kind needs is demanded together, and no value is shown', async (t) => {

@@ -5,12 +5,13 @@ import { Client } from 'minio'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../../../lib/runtime/config.ts'
 import { moveToCold } from '../../../../lib/runtime/object-store/move-to-cold.ts'
-import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import type { ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { openObjectStore, StoreConfig } from '../../../../lib/runtime/object-store/open.ts'
 import { openS3Store } from '../../../../lib/runtime/object-store/s3.ts'
+import type { S3Options } from '../../../../lib/runtime/object-store/s3-client.ts'
 import { coldContract } from '../../../support/cold-contract.ts'
 import { objectStoreContract, zeros } from '../../../support/object-store-contract.ts'
-import { COLD_CLASS, startRadosGateway } from '../../../support/services/radosgw.ts'
+import { COLD_CLASS, COLD_PLACEMENT, startRadosGateway } from '../../../support/services/radosgw.ts'
 import { growthOfFourParts } from '../../../support/streaming-memory.ts'
 
 /** The store on S3. Takes over 20 s: it starts a Ceph cluster, and sends 64 MiB parts to see what stays in memory. */
@@ -61,6 +62,70 @@ t.test('what can be repeated is repeated when the server is busy or hangs up', a
   t.equal(requests, 1)
 })
 
+t.test('a server that asks for fewer requests is told from one that is down, whatever was asked of it', async (t) => {
+  let code: string | undefined = 'SlowDown'
+  const store = await misbehaving(t, (request, response) => {
+    // What a copy asks first.
+    if (request.method === 'HEAD') return void response.writeHead(200, { etag: '"x"', 'content-length': 5 }).end()
+    response.writeHead(503).end(code && `<Error><Code>${code}</Code><Message></Message></Error>`)
+  })
+  const all = [
+    () => store.get('a'),
+    () => store.put('a', 'x', textType),
+    () => store.list('a')[Symbol.asyncIterator]().next(),
+    () => store.delete('a'),
+    () => store.deleteForGood('a'),
+    () => store.createMultipart('a', textType),
+    () => store.copy('a', 'b'),
+  ]
+  const answered = async (expected: object) => {
+    // Together, because each tries three times.
+    const errors = await Promise.all(all.map((ask) => ask().then(String, (error: unknown) => error)))
+    for (const [n, error] of errors.entries()) t.match(error, expected, `${code}, ${n}`)
+  }
+  await answered({ code: 'Unavailable', isSlowDown: true, message: /SlowDown/ })
+  code = 'ServiceUnavailable'
+  await answered({ code: 'Unavailable', isSlowDown: false, message: /ServiceUnavailable/ })
+  code = undefined
+  await answered({ code: 'Unavailable', isSlowDown: false, message: /HTTP 503/ })
+})
+
+t.test('a copy that fails after it was answered has failed', async (t) => {
+  const answers = ['<Error><Code>InternalError</Code></Error>', '<Error><Code>InternalError</Code></Error>']
+  const made: string[] = []
+  const store = await misbehaving(t, (request, response) => {
+    if (request.method === 'HEAD') return void response.writeHead(200, { etag: '"x"', 'content-length': 5 }).end()
+    made.push(String(request.headers['x-amz-storage-class']))
+    response
+      .writeHead(200)
+      .end(`\n ${answers.shift() ?? '<CopyObjectResult><ETag>&quot;x&quot;</ETag></CopyObjectResult>'}`)
+  })
+  t.match(await store.copy('a', 'b'), { key: 'b', size: 5 }, 'once it succeeds')
+  t.strictSame(made, ['STANDARD', 'STANDARD', 'STANDARD'], 'and names its class each time')
+  answers.push(...Array.from({ length: 3 }, () => '<Error><Code>InternalError</Code></Error>'))
+  await t.rejects(store.copy('a', 'b'), { code: 'Unavailable', message: /InternalError/ })
+})
+
+t.test('a copy of another size is not taken for one', async (t) => {
+  const store = await misbehaving(t, (request, response) => {
+    const size = request.url?.startsWith('/bucket/b') ? 4 : 5
+    if (request.method === 'HEAD') return void response.writeHead(200, { etag: '"x"', 'content-length': size }).end()
+    response.writeHead(200).end('<CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>')
+  })
+  await t.rejects(store.copy('a', 'b'), { code: 'Unavailable', message: 'b has 4 bytes after a copy of 5' })
+})
+
+t.test('a source that was replaced since the copy began is Changed, where the server tells', async (t) => {
+  const store = await misbehaving(t, (request, response) => {
+    if (request.method === 'HEAD') return void response.writeHead(200, { etag: '"x"', 'content-length': 5 }).end()
+    const isMatch = ['x-amz-copy-source-if-match', 'x-amz-copy-if-match'].every(
+      (name) => request.headers[name] === '"x"',
+    )
+    response.writeHead(isMatch ? 412 : 400).end('<Error><Code>PreconditionFailed</Code></Error>')
+  })
+  await t.rejects(store.copy('a', 'b'), { code: 'Changed' })
+})
+
 t.test('a refusal in the middle of a long body is heard at once', async (t) => {
   const store = await misbehaving(t, (_request, response) => {
     response.writeHead(403).end('<Error><Code>AccessDenied</Code><Message>no</Message></Error>')
@@ -84,93 +149,175 @@ t.test('a body that breaks off is an error and not a short object', async (t) =>
   await t.rejects(store.download('a', `${t.testdir()}/x`))
 })
 
-const gateway = await startRadosGateway()
+const gateway = await startRadosGateway({ isTiered: true })
 if (gateway) {
   t.teardown(() => gateway.stop())
   const store = openS3Store(gateway.s3)
   t.teardown(() => store.close())
   objectStoreContract(t, store)
 
+  const rgw = gateway
+  const { hostname, port } = new URL(rgw.s3.endpoint)
+  const { accessKey, secretKey, region } = rgw.s3
+  const admin = new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
+  const open = (t: Test, options: Partial<S3Options>) => {
+    const opened = openS3Store({ ...rgw.s3, ...options })
+    t.teardown(() => opened.close())
+    return opened
+  }
+  const uploadsOf = async (bucket: string, prefix: string) =>
+    (await admin.listIncompleteUploadsQuery(bucket, prefix, '', '', '')).uploads.map(({ key }) => key)
   const PART = 5 * MIB
+
   t.test('one bucket, two classes', async (t) => {
-    const classed = openS3Store({ ...gateway.s3, coldClass: COLD_CLASS, copyPartBytes: PART })
-    t.teardown(() => classed.close())
+    const classed = open(t, { coldClass: COLD_CLASS, copyPartBytes: PART })
     coldContract(t, classed, PART)
+    await t.resolves(classed.checkColdTier())
+    const classOf = async (key: string) => (await classed.head(key))?.storageClass
+    const cold = 'class/cold/original'
+
     t.test('the class of a copy is that of its tier, there and back', async (t) => {
       await classed.put('class/original', 'x', textType)
-      t.notOk('storageClass' in ((await classed.head('class/original')) ?? {}))
-      await classed.copy('class/original', 'class/cold/original')
-      t.equal((await classed.head('class/cold/original'))?.storageClass, COLD_CLASS)
-      await classed.copy('class/cold/original', 'class/back')
-      t.notOk('storageClass' in ((await classed.head('class/back')) ?? {}))
-      const unknown = openS3Store({ ...gateway.s3, coldClass: 'NO_SUCH_CLASS' })
-      t.teardown(() => unknown.close())
-      await t.rejects(unknown.copy('class/original', 'class/cold/other'), {
-        code: 'Unavailable',
-        message: /InvalidArgument|Storage/,
-      })
+      t.equal(await classOf('class/original'), 'STANDARD')
+      t.equal((await classed.copy('class/original', cold)).storageClass, COLD_CLASS)
+      t.equal(await classOf(cold), COLD_CLASS)
+      await classed.copy(cold, 'class/back')
+      t.equal(await classOf('class/back'), 'STANDARD')
+    })
+
+    t.test('and so is that of what is put there, whole or in parts', async (t) => {
+      t.equal((await classed.put(cold, 'whole', textType)).storageClass, COLD_CLASS)
+      t.equal(await classOf(cold), COLD_CLASS)
+      await classed.put(cold, zeros(9 * MIB), textType)
+      t.match(await classed.head(cold), { size: 9 * MIB, storageClass: COLD_CLASS, contentType: 'text/plain' })
+      await classed.copy(cold, 'class/cold/large')
+      t.match(await classed.head('class/cold/large'), { size: 9 * MIB, storageClass: COLD_CLASS, ...textType })
+    })
+
+    t.test('a class that the bucket does not have is a mistake of the settings', async (t) => {
+      const unknown = open(t, { coldClass: 'NO_SUCH_CLASS' })
+      const said = { code: 'BadConfiguration', message: /no storage class NO_SUCH_CLASS \(S3_COLD_CLASS\)/ }
+      await t.rejects(unknown.checkColdTier(), said)
+      await classed.put('class/original', 'x', textType)
+      await t.rejects(unknown.copy('class/original', 'class/cold/other'), said)
+      await t.rejects(unknown.createMultipart('class/cold/other', textType), said)
       t.equal(await classed.head('class/cold/other'), undefined)
+      t.strictSame(await uploadsOf(rgw.s3.bucket, 'keepsake-check/'), [])
+    })
+
+    t.test('a copy in parts ends what an earlier one left, and leaves nothing when it fails', async (t) => {
+      const at = 'leftover/cold/original'
+      await classed.put('leftover/original', zeros(2 * PART), { ...textType, size: 2 * PART })
+      await classed.createMultipart(at, textType)
+      const other = await classed.createMultipart(`${at}2`, textType)
+      let parts = 0
+      const failing = async () => {
+        if (++parts === 2) throw new Error('the lease is lost')
+      }
+      await t.rejects(classed.copy('leftover/original', at, { onPart: failing }), { message: 'the lease is lost' })
+      t.equal(await classed.head(at), undefined)
+      t.strictSame(await uploadsOf(rgw.s3.bucket, 'leftover/'), [`${at}2`], 'that of another key stays')
+      await classed.abortMultipart(`${at}2`, other)
     })
   })
-  t.test('two buckets', async (t) => {
-    const cold = await gateway.makeBucket('cold-tier')
-    const { endpoint, region, accessKey, secretKey, bucket } = gateway.s3
-    const both = await openObjectStore(
-      loadConfig(StoreConfig, {
-        ...{
-          STORE_KIND: 's3',
-          S3_ENDPOINT: endpoint,
-          S3_REGION: region,
-          S3_BUCKET: bucket,
-          S3_COLD_BUCKET: cold.bucket,
-        },
-        ...{ S3_ACCESS_KEY: accessKey, S3_SECRET_KEY: secretKey, S3_COLD_CLASS: COLD_CLASS },
-      }),
-    )
-    t.teardown(() => both.close())
+
+  t.test('two buckets, on disks of different kinds', async (t) => {
+    const cold = await rgw.makeBucket('cold-tier', COLD_PLACEMENT)
+    const config = {
+      ...{ STORE_KIND: 's3', S3_ENDPOINT: rgw.s3.endpoint, S3_REGION: region },
+      ...{ S3_BUCKET: rgw.s3.bucket, S3_ACCESS_KEY: accessKey, S3_SECRET_KEY: secretKey },
+    }
+    const openTiered = async (t: Test, more: Record<string, string>) => {
+      const opened = await openObjectStore(loadConfig(StoreConfig, { ...config, ...more }))
+      t.teardown(() => opened.close())
+      return opened
+    }
+    const both = await openTiered(t, { S3_COLD_BUCKET: cold.bucket })
     coldContract(t, both)
+    await t.resolves(both.checkColdTier())
     await both.put('two/original', 'x', textType)
     const { key } = await moveToCold(both, 'two/original')
-    t.match(await (await fetch((await both.presignGet(key, 60, 'text/plain')) ?? '')).text(), 'x')
+    t.equal(await (await fetch((await both.presignGet(key, 60, 'text/plain')) ?? '')).text(), 'x')
     t.match(await both.presignGet(key, 60, 'text/plain'), /\/cold-tier\/two\/cold\/original/)
     t.equal(await store.head(key), undefined)
+
+    t.test(
+      'a bucket that is missing, and one whose disks have no such class, are mistakes of the settings',
+      async (t) => {
+        const missing = await openTiered(t, { S3_COLD_BUCKET: 'no-such-bucket' })
+        await t.rejects(missing.checkColdTier(), { code: 'BadConfiguration', message: /no bucket no-such-bucket/ })
+        const classless = await openTiered(t, { S3_COLD_BUCKET: cold.bucket, S3_COLD_CLASS: COLD_CLASS })
+        await t.rejects(classless.checkColdTier(), { code: 'BadConfiguration', message: /no storage class GLACIER_IR/ })
+        await t.rejects(moveToCold(classless, 'two/original', { sha256: '0'.repeat(64) }), { code: 'BadConfiguration' })
+      },
+    )
   })
 
   t.test('what the bucket locks is told from what it refuses, with the end of the lock', async (t) => {
-    const { hostname, port } = new URL(gateway.s3.endpoint)
-    const { accessKey, secretKey, region } = gateway.s3
-    const client = new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
-    await client.makeBucket('locking', region, { ObjectLocking: true })
-    const locking = openS3Store({ ...gateway.s3, bucket: 'locking' })
-    t.teardown(() => locking.close())
-    await locking.put('m/1/original', 'x', textType)
+    await admin.makeBucket('locking', region, { ObjectLocking: true })
+    const locking = open(t, { bucket: 'locking' })
     const until = new Date(Math.ceil(Date.now() / 1000) * 1000 + 3_600_000)
-    const retention = { mode: 'GOVERNANCE', retainUntilDate: until.toISOString() }
-    // The declared type of the options is `never`.
-    await client.putObjectRetention('locking', 'm/1/original', retention as never)
-    const locked = { code: 'Locked', until }
-    await t.rejects(locking.deletePrefix('m/1/'), locked)
-    await t.rejects(locking.deleteForGood('m/1/original'), locked)
+    const lock = async (key: string, retainUntil: Date) => {
+      const { versionId } = await admin.putObject('locking', key, Buffer.from('x'), 1)
+      const retention = { mode: 'GOVERNANCE', retainUntilDate: retainUntil.toISOString(), versionId }
+      // The declared type of the options is `never`.
+      await admin.putObjectRetention('locking', key, retention as never)
+      return versionId ?? ''
+    }
+    await lock('m/1/original', until)
+    await lock('m/1/second', new Date(until.getTime() - 60_000))
+    await locking.put('m/1/free', 'x', textType)
+    /** By hand: tap takes any two dates for a match. */
+    const refusalOf = (work: Promise<unknown>) =>
+      work.then(
+        () => 'nothing',
+        ({ code, until: end }: StoreError) => [code, end?.toISOString()],
+      )
+    const locked = ['Locked', until.toISOString()]
+    t.strictSame(await refusalOf(locking.deletePrefix('m/1/')), locked, 'all have to end')
+    t.equal(await locking.head('m/1/free'), undefined, 'what is not locked is gone')
+    t.strictSame(await refusalOf(locking.deleteForGood('m/1/original')), locked)
     t.ok(await locking.head('m/1/original'))
-    const second = await client.putObject('locking', 'm/2/original', Buffer.from('x'), 1)
+    // Only a marker, below which the object stays.
+    await locking.delete('m/1/original')
+    t.equal(await locking.head('m/1/original'), undefined)
+    t.strictSame(await refusalOf(locking.deleteForGood('m/1/original')), locked)
+
+    const held = await lock('m/2/original', until)
     // Declared without its promise.
-    await Promise.resolve(
-      client.setObjectLegalHold('locking', 'm/2/original', { status: 'ON', versionId: second.versionId ?? '' }),
-    )
-    await t.rejects(locking.deleteForGood('m/2/original'), { code: 'Locked', until: undefined })
+    await Promise.resolve(admin.setObjectLegalHold('locking', 'm/2/original', { status: 'ON', versionId: held }))
+    t.strictSame(await refusalOf(locking.deleteForGood('m/2/original')), ['Locked', undefined])
+    await t.rejects(locking.deleteForGood('m/2/original'), { message: /by a legal hold/ })
+    await Promise.resolve(admin.setObjectLegalHold('locking', 'm/2/original', { status: 'OFF', versionId: held }))
+    t.strictSame(await refusalOf(locking.deleteForGood('m/2/original')), locked)
+
+    await lock('m/3/original', new Date(Date.now() + 2000))
+    await sleep(2500)
+    await t.resolves(locking.deleteForGood('m/3/original'), 'once the lock has ended')
+  })
+
+  t.test('what is deleted for good cannot come back by an upload that is completed late', async (t) => {
+    const key = 'back/original'
+    await store.put(key, 'x', textType)
+    const id = await store.createMultipart(key, textType)
+    const part = await store.putPart(key, id, 1, zeros(10), { size: 10 })
+    await store.put(`${key}2`, 'x', textType)
+    const other = await store.createMultipart(`${key}2`, textType)
+    await store.deleteForGood(key)
+    await t.rejects(store.completeMultipart(key, id, [part]), { code: 'NotFound' })
+    t.equal(await store.head(key), undefined)
+    t.ok(await store.head(`${key}2`))
+    t.strictSame(await uploadsOf(rgw.s3.bucket, 'back/'), [`${key}2`])
+    await store.abortMultipart(`${key}2`, other)
   })
 
   t.test('in a bucket with versions, deletes them all below a prefix, and the delete markers', async (t) => {
-    const s3 = await gateway.makeBucket('with-versions')
-    const { hostname, port } = new URL(s3.endpoint)
-    const { accessKey, secretKey, region } = s3
-    const client = new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
-    await client.setBucketVersioning(s3.bucket, { Status: 'Enabled' })
-    const versioned = openS3Store(s3)
-    t.teardown(() => versioned.close())
+    const s3 = await rgw.makeBucket('with-versions')
+    await admin.setBucketVersioning(s3.bucket, { Status: 'Enabled' })
+    const versioned = open(t, s3)
     const versionsBelow = async (prefix: string) => {
       const names: unknown[] = []
-      for await (const { name } of client.listObjects(s3.bucket, prefix, true, { IncludeVersion: true }))
+      for await (const { name } of admin.listObjects(s3.bucket, prefix, true, { IncludeVersion: true }))
         names.push(name)
       return names
     }
@@ -183,6 +330,13 @@ if (gateway) {
     t.strictSame(await versionsBelow('m/1/'), [])
     t.equal(await versioned.deletePrefix('m/1/'), 0)
     t.equal((await versionsBelow('m/10/')).length, 1)
+    for (const body of ['one', 'two']) await versioned.put('m/1/original', body, textType)
+    await versioned.put('m/1/original2', 'x', textType)
+    await versioned.delete('m/1/original')
+    await versioned.deleteForGood('m/1/original')
+    t.strictSame(await versionsBelow('m/1/'), ['m/1/original2'], 'of one object too, and of no other')
+    await versioned.deleteForGood('m/1/none')
+    t.strictSame(await versionsBelow('m/1/none'), [], 'adds no marker')
   })
 
   t.test('signs links that anybody may GET, for one object and for a while', async (t) => {
