@@ -10,15 +10,17 @@ const LOCKED_SECONDS = 86_400
 /** The store cannot be reached, or is too busy: not the fault of the item. */
 export const isUnavailable = (error: unknown): boolean => error instanceof StoreError && error.code === 'Unavailable'
 
+/** The store is there, and asks for fewer requests at a time. */
+export const isSlowDown = (error: unknown): boolean => error instanceof StoreError && error.isSlowDown
+
 /** What an error means for its item. */
 export function failureOf(
   error: unknown,
 ): Pick<RetentionError, 'code' | 'message'> & { until: { seconds: number } | Date } {
   const message = safeMessage(error).slice(0, 256) || 'failed'
   if (!(error instanceof StoreError)) return { code: 'Failed', message, until: { seconds: FAILED_SECONDS } }
-  // `until`: of a lock in the store, where it says one.
-  const { code, until } = error as { code: string; until?: unknown }
+  const { code, until } = error
   if (code !== 'Locked') return { code, message, until: { seconds: FAILED_SECONDS } }
-  const isLater = until instanceof Date && until.getTime() > Date.now()
+  const isLater = until !== undefined && until.getTime() > Date.now()
   return { code, message, until: isLater ? until : { seconds: LOCKED_SECONDS } }
 }

@@ -8,7 +8,7 @@ export const MAX_PAUSE_DAYS = 31
 export const ALWAYS_ALLOWED = 1000
 
 export interface Refusal {
-  ended: 'ClockSkew' | 'ConfirmationRequired'
+  ended: 'ClockSkew' | 'ConfirmationRequired' | 'StoreUnavailable'
   reason: string
 }
 
@@ -55,6 +55,17 @@ export function reasonOf(o: { refusal: string | undefined; held: number }): stri
 export const MAX_REFUSALS = 20
 /** Pause after the n-th refusal in a row, from 1: one second, doubled up to a minute. */
 export const refusalPauseMs = (refusals: number): number => Math.min(60_000, 1000 * 2 ** (refusals - 1))
+
+/** Items in work at once: while one waits for the store, others do. */
+export const MAX_AT_ONCE = 4
+
+/** Items of the next batch in work at once: half as many after the store has asked for fewer requests, one more otherwise. */
+export const nextAtOnce = (atOnce: number, hasSlowedDown: boolean): number =>
+  hasSlowedDown ? Math.max(1, Math.floor(atOnce / 2)) : Math.min(MAX_AT_ONCE, atOnce + 1)
+
+/** Whether a run puts objects into the cold tier. */
+export const needsColdTier = ({ rules }: Pick<RetentionRun, 'rules'>): boolean =>
+  rules.some((rule) => rule.action === 'moveToTier' && rule.tier === 'cold')
 
 /** The share of one process in the bytes per second of its run; undefined without a limit. */
 export const shareOf = ({ bytesPerSecond, parallelism }: RetentionRun): number | undefined =>

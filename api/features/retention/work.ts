@@ -5,16 +5,14 @@ import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import { isLeased, postpone, releaseLeases, renewLeases } from '../../retention/leases-queries.ts'
 import type { HandleDeps } from '../../retention/target.ts'
 import type { Work } from './deps.ts'
-import { failureOf, isUnavailable } from './failure.ts'
+import { failureOf, isSlowDown, isUnavailable } from './failure.ts'
 import { openPace } from './pace.ts'
-import { MAX_REFUSALS, refusalPauseMs, shareOf } from './plan.ts'
+import { MAX_AT_ONCE, MAX_REFUSALS, nextAtOnce, refusalPauseMs, shareOf } from './plan.ts'
 import { addCounts, addError } from './queries.ts'
 
 const LEASE_SECONDS = 600
 /** Between looks at what others have leased. */
 const WAIT_MS = 3000
-/** Items in work at once: while one waits for the store, others do. */
-const AT_ONCE = 4
 /** Of one item, while the store refuses it. */
 const MAX_ATTEMPTS = 3
 
@@ -58,6 +56,8 @@ function openBatches({ deps, target, run, due, process }: Work) {
   const { db, store, log, signal, leaseSeconds = LEASE_SECONDS, pauseMs = refusalPauseMs } = deps
   /** Refusals of the store in a row, of whatever item. */
   let refusals = 0
+  let atOnce = MAX_AT_ONCE
+  let hasSlowedDown = false
   const of = { run: run.run, process }
   const handling: HandleDeps = {
     ...{ db, store, log, signal },
@@ -65,8 +65,8 @@ function openBatches({ deps, target, run, due, process }: Work) {
     count: (tx, done) => addCounts(tx, of, done),
   }
 
-  /** Whether the item is over; false: the store is unavailable, or the process is to end. */
-  async function handleOne(item: object, token: Uuid): Promise<boolean> {
+  /** Whether the item is over; false: the store is unavailable, or too many ask it at once, or the process is to end. */
+  async function handleOne(item: object, token: Uuid, isNeeded: () => boolean): Promise<boolean> {
     for (let attempt = 1; refusals < MAX_REFUSALS; attempt++) {
       const error = await target.handle(handling, item, { token, due }).then(
         () => undefined,
@@ -81,15 +81,25 @@ function openBatches({ deps, target, run, due, process }: Work) {
         await fail(item, token, error)
         return true
       }
-      refusals += 1
-      await sleep(pauseMs(refusals) * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => {})
+      if (!(await isRepeated(error, isNeeded))) return false
     }
     return false
   }
 
+  /** After a refusal: waits, unless the store asks for fewer at once and this is one too many. */
+  async function isRepeated(error: unknown, isNeeded: () => boolean): Promise<boolean> {
+    refusals += 1
+    if (isSlowDown(error)) hasSlowedDown = true
+    if (!isNeeded()) return false
+    await sleep(pauseMs(refusals) * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => {})
+    return true
+  }
+
   /** The store refuses this item again and again, and answers otherwise. */
-  const isOwnFault = async (error: unknown, attempt: number): Promise<boolean> =>
-    !isUnavailable(error) || (attempt >= MAX_ATTEMPTS && (await store.check().then(...ANSWERS)))
+  async function isOwnFault(error: unknown, attempt: number): Promise<boolean> {
+    if (!isUnavailable(error)) return true
+    return !isSlowDown(error) && attempt >= MAX_ATTEMPTS && (await store.check().then(...ANSWERS))
+  }
 
   async function fail(item: object, token: Uuid, error: unknown): Promise<void> {
     const { rows, id } = target.about(item)
@@ -115,16 +125,22 @@ function openBatches({ deps, target, run, due, process }: Work) {
     async handle(items: readonly object[], token: Uuid): Promise<boolean> {
       const left = new Set(items)
       const waiting = [...items]
+      hasSlowedDown = false
       const renewal = setInterval(() => renew(left, token), (leaseSeconds * 1000) / 3)
-      async function worker(): Promise<void> {
-        for (let item = waiting.shift(); item && mayGoOn(); item = waiting.shift()) {
-          if (await handleOne(item, token)) left.delete(item)
+      async function worker(index: number): Promise<void> {
+        const isNeeded = () => index < (hasSlowedDown ? nextAtOnce(atOnce, true) : atOnce)
+        while (isNeeded() && mayGoOn()) {
+          const item = waiting.shift()
+          if (!item) return
+          if (await handleOne(item, token, isNeeded)) left.delete(item)
+          else waiting.push(item)
         }
       }
       try {
-        await Promise.all(Array.from({ length: AT_ONCE }, worker))
+        await Promise.all(Array.from({ length: atOnce }, (_, index) => worker(index)))
       } finally {
         clearInterval(renewal)
+        atOnce = nextAtOnce(atOnce, hasSlowedDown)
         if (left.size > 0) {
           await db.inTransaction({}, (tx) => releaseLeases(tx, target.leases, { ids: rowsOf(left), token }))
         }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
@@ -155,7 +156,7 @@ t.test('an item that cannot be purged is an error of its own, once for each run'
 t.test('an item that is locked in the store is left alone until the lock ends', async (t) => {
   const [id = ''] = await trashed()
   const until = new Date(Date.now() + 40 * 86_400_000)
-  const locked = Object.assign(new StoreError('Unavailable', 'retained'), { code: 'Locked', until })
+  const locked = new StoreError('Locked', 'retained', { until })
   const result = await carry({}, { store: { ...store, deletePrefix: () => Promise.reject(locked) } })
   t.match(result.errors, [{ id: formatId('media', id), code: 'Locked' }])
   const [row] = (await admin.query('select lease_at from media where id = $1', [id])).rows
@@ -168,6 +169,29 @@ t.test('a store that is away ends the run, and nothing counts as failed', async 
   const result = await carry({}, { store: { ...store, deletePrefix: away, check: away } })
   t.match(result, { ended: 'StoreUnavailable', purged: 0, failures: 0, errors: [] })
   t.match(await carry(), { ended: 'Finished', purged: 3 }, 'the leases were given back')
+  for (const id of ids) await isPurgedOnce(t, id)
+})
+
+t.test('a store that asks for fewer requests is asked by fewer at once, and no item counts as failed', async (t) => {
+  const ids = await trashed(8)
+  let busy = 0
+  let refused = 0
+  const busiest = { before: 0, after: 0 }
+  const slow: ObjectStore = {
+    ...store,
+    async deletePrefix(prefix) {
+      busy += 1
+      const when = refused < 4 ? 'before' : 'after'
+      busiest[when] = Math.max(busiest[when], busy)
+      await sleep(20)
+      busy -= 1
+      if (refused >= 4) return store.deletePrefix(prefix)
+      refused += 1
+      throw new StoreError('Unavailable', 'SlowDown', { isSlowDown: true })
+    },
+  }
+  t.match(await carry({}, { store: slow }), { ended: 'Finished', purged: 8, failures: 0, errors: [] })
+  t.strictSame(busiest, { before: 4, after: 2 })
   for (const id of ids) await isPurgedOnce(t, id)
 })
 

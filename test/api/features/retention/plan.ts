@@ -3,6 +3,8 @@ import {
   judgeAmount,
   judgeClocks,
   MAX_SKEW_MS,
+  needsColdTier,
+  nextAtOnce,
   reasonOf,
   refusalPauseMs,
   shareOf,
@@ -49,6 +51,28 @@ t.test('pauses after refusals grow up to a minute, and processes share the bytes
   t.strictSame([1, 2, 6, 7, 19].map(refusalPauseMs), [1000, 2000, 32_000, 60_000, 60_000])
   t.equal(shareOf(aRun('Uploads')), undefined)
   t.equal(shareOf(aRun('Uploads', { bytesPerSecond: 1000, parallelism: 4 })), 250)
+})
+
+t.test(
+  'a store that asks for fewer requests gets half as many, and one more after each batch that it accepts',
+  async (t) => {
+    t.strictSame(
+      [4, 3, 2, 1].map((atOnce) => nextAtOnce(atOnce, true)),
+      [2, 1, 1, 1],
+    )
+    t.strictSame(
+      [1, 2, 3, 4].map((atOnce) => nextAtOnce(atOnce, false)),
+      [2, 3, 4, 4],
+    )
+  },
+)
+
+t.test('only what goes into the cold class needs the cold tier', async (t) => {
+  const move = (tier: 'warm' | 'cold') => ({ after: 'P90D', action: 'moveToTier' as const, tier })
+  const purge = { after: 'P7Y', action: 'purge' as const }
+  t.notOk(needsColdTier({ rules: [purge] }))
+  t.notOk(needsColdTier({ rules: [move('warm'), purge] }))
+  t.ok(needsColdTier({ rules: [move('warm'), { ...move('cold'), after: 'P2Y' }, purge] }))
 })
 
 const policy = (name: string, target: string, at: string, spec: object = {}) =>
