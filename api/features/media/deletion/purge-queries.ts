@@ -3,6 +3,7 @@ import type { Tx } from '../../../db/db.ts'
 import { asc, eq, inArray, type SQL, sql } from '../../../db/orm.ts'
 import { albumMedia, albums } from '../../../db/schema/albums.ts'
 import { commentMedia } from '../../../db/schema/comments.ts'
+import { events } from '../../../db/schema/events.ts'
 import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
 import { APP_NOW } from '../../../retention/clock.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../../retention/holds-queries.ts'
@@ -28,6 +29,9 @@ const dueByRun = (due: Due) => sql`${cutoffOf(due, 'MediaTrash', DEFAULT_RESTORE
 
 /** Both halves of a Live Photo were deleted in one transaction. The image stands for them. */
 const standsForItself = sql`not (m.kind = 'video' and m.paired_media_id is not null)`
+
+/** What the purge of an event has taken out of the library is that purge's, however long it takes, while there is the event. */
+const isOfTrash = sql`(m.leaving_with is null or not exists (select from ${events} e where e.id = m.leaving_with))`
 
 /** The hold on a media item `m`: on its uploader, its organization, or an event that it belongs to. */
 export const isMediaHeld = isHeld({
@@ -57,6 +61,7 @@ async function claimBefore(tx: Tx, before: SQL, o: ClaimOptions): Promise<Claims
   const { rows } = await tx.execute<{ id: Uuid; counterpart: Uuid | null }>(sql`
     select m.id, m.paired_media_id as counterpart from ${media} m
     where m.deleted_at is not null and m.deleted_at <= ${before} and m.lease_at <= now() and ${standsForItself}
+      and ${isOfTrash}
     order by m.deleted_at, m.lease_at limit ${o.limit} for update skip locked`)
   return claimFree(tx, rows, o)
 }
@@ -144,7 +149,7 @@ export async function countTrash(tx: Tx): Promise<number> {
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isMediaHeld}))::float8 as held from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)}`)
+    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)} and ${isOfTrash}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }
@@ -159,7 +164,7 @@ export async function listDueMedia(
   const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean }>(sql`
     select m.id, ${microseconds(sql`m.deleted_at`)} as since, ${isMediaHeld} as held,
       m.file_size_bytes::float8 as bytes from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)}
+    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)} and ${isOfTrash}
       ${at === undefined ? sql`` : sql`and (m.deleted_at, m.id) > (${at}::timestamptz, ${id}::uuid)`}
     order by m.deleted_at, m.id limit ${o.limit}`)
   const end = rows.at(-1)
@@ -171,7 +176,7 @@ const microseconds = (time: SQL) => sql`to_char(${time} at time zone 'UTC', 'YYY
 export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
     select greatest(0, coalesce(extract(epoch from ${dueBySweep} - min(deleted_at)), 0))::float8 as seconds
-    from ${media} where deleted_at is not null`)
+    from ${media} m where deleted_at is not null and ${isOfTrash}`)
   return rows[0]?.seconds ?? 0
 }
 
