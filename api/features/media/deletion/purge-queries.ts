@@ -11,7 +11,7 @@ import { lease, postpone } from '../../../retention/leases-queries.ts'
 import { cutoffOf } from '../../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../../retention/target.ts'
 import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
-import { restoreWindow } from './window-queries.ts'
+import { restorableSince } from './window-queries.ts'
 
 export const MEDIA_LEASES = { table: media, id: media.id }
 
@@ -24,7 +24,7 @@ export interface Claimed {
 export type PurgedRow = Pick<MediaRow, 'id' | 'orgId' | 'version'> & { isHeld: boolean }
 
 /** Deleted before this time, a media item is due, where no run says otherwise. */
-const dueBySweep = sql`${APP_NOW} - ${restoreWindow} - ${PURGE_GRACE}::interval`
+const dueBySweep = sql`${restorableSince} - ${PURGE_GRACE}::interval`
 const dueByRun = (due: Due) => sql`${cutoffOf(due, 'MediaTrash', DEFAULT_RESTORE)} - ${PURGE_GRACE}::interval`
 
 /** Both halves of a Live Photo were deleted in one transaction. The image stands for them. */

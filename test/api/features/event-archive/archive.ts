@@ -121,6 +121,14 @@ t.test('an event that was archived so long ago goes with all that is its own', a
   t.match(await carry({ rules: RULES.slice(1) }), { purged: 0, due: 0, ended: 'Finished' })
 })
 
+t.test('a policy in force without a purge keeps events, also from a run that still has the rule', async (t) => {
+  const { event } = await aParty()
+  await sql(`insert into retention_policies (target, name, uid, rules, purge_after, suspended, dry_run)
+    values ('EventArchive', 'p', 'u', '[]', null, false, false)`)
+  t.match(await carry(), { purged: 0, moved: 1, due: 1, ended: 'Finished' })
+  t.ok(await exists('events', event), 'it moves to the cold tier, and stays')
+})
+
 t.test('two processes of a run purge each event once', async (t) => {
   const parties: Party[] = []
   for (let n = 0; n < 6; n++) parties.push(await aParty())
