@@ -94,7 +94,7 @@ export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; h
   const cool = await tx.execute<{ n: number }>(sql`
     select count(*)::float8 as n from ${events} e
     where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${toPurge(due)}
-      and e.cold_at is null`)
+      and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held + (cool.rows[0]?.n ?? 0), held }
 }
@@ -114,7 +114,7 @@ export async function listDueEvents(
           and (m.original_tier = 'hot' or e.archived_at <= ${toPurge(due)})) as bytes
     from ${events} e
     where e.archived_at is not null and (e.archived_at <= ${toPurge(due)}
-        or e.archived_at <= ${toCool(due)} and e.cold_at is null)
+        or e.archived_at <= ${toCool(due)} and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz)
       ${at === undefined ? sql`` : sql`and (e.archived_at, e.id) > (${at}::timestamptz, ${id}::uuid)`}
     order by e.archived_at, e.id limit ${o.limit}`)
   const end = rows.at(-1)
@@ -161,6 +161,12 @@ export async function markCooled(tx: Tx, id: Uuid, due: Due): Promise<boolean> {
     from (select id, cold_at is null as first from ${events} where id = ${id}) before
     where e.id = before.id returning before.first`)
   return rows[0]?.first ?? false
+}
+
+/** The same for an event of which something could not be moved: it comes again with the later looks. Call with the event locked. */
+export async function markLookedAt(tx: Tx, id: Uuid, due: Due): Promise<void> {
+  await tx.execute(sql`update ${events} set cold_look_at = ${due.at}::timestamptz + ${LOOK_AGAIN}::interval,
+    lease_at = now(), lease_token = null where id = ${id}`)
 }
 
 export interface Belongings {

@@ -215,18 +215,41 @@ t.test('an original that comes to be used while it is copied stays where it is',
   t.ok((await keysOf(alone)).includes('original'))
 })
 
-t.test('an original that is missing or changed is an error of its event, and nothing of it is deleted', async (t) => {
+t.test('an original that is missing or changed is an error that names it, and the others move', async (t) => {
   const [missing, changed, fine] = [await aParty(3), await aParty(3), await aParty(3)]
   await store.delete(originalKey(org, missing.alone))
+  await store.delete(originalKey(org, missing.inComment))
   await sql(`update media set sha256 = repeat('0', 64) where id = $1`, [changed.alone])
   const result = await carry()
-  t.match(result, { moved: 1, failures: 2 })
-  t.strictSame(
-    new Set(result.errors.map(({ id }) => id)),
-    new Set([missing, changed].map(({ event }) => formatId('event', event))),
-  )
-  t.ok((await keysOf(changed.alone)).includes('original'))
-  t.strictSame(await tiers([changed.alone, fine.alone]), ['hot', 'cold'])
+  t.match(result, { moved: 1, failures: 2, ended: 'Finished' })
+  const saidOf = ({ event }: Party) => result.errors.find(({ id }) => id === formatId('event', event))
+  t.match(saidOf(changed), { code: 'Changed', message: formatId('media', changed.alone) })
+  const both = saidOf(missing)?.message ?? ''
+  for (const id of [missing.alone, missing.inComment]) t.ok(both.includes(formatId('media', id)), both)
+  t.ok((await keysOf(changed.alone)).includes('original'), 'nothing of it is deleted')
+  t.strictSame(await tiers([changed.alone, changed.inComment, ...changed.pair]), ['hot', 'cold', 'cold', 'cold'])
+  t.strictSame(await tiers([...missing.pair, fine.alone]), ['cold', 'cold', 'cold'])
+  t.strictSame(await audited('EVENT_COLD_TIER', changed.event), [], 'not all of it is there')
+  t.match(await carry(), { moved: 0, due: 0, failures: 0 }, 'both were looked at')
+  // The original is what it was again, at the next look.
+  await sql('update media set sha256 = null where id = $1', [changed.alone])
+  await sql(`update events set cold_look_at = now() - interval '1 minute'`)
+  t.match(await carry(), { moved: 1, failures: 1 })
+  t.strictSame(await tiers([changed.alone]), ['cold'])
+})
+
+t.test('an original that the store does not copy keeps no other, and is tried again', async (t) => {
+  const { event, alone, inComment, pair } = await aParty(3)
+  const bad: ObjectStore = {
+    ...store,
+    copy: (from, ...rest) =>
+      from.includes(alone) ? Promise.reject(new StoreError('Unavailable', 'refused')) : store.copy(from, ...rest),
+  }
+  t.match(await carry({}, { store: bad }), { moved: 0, failures: 1, errors: [{ message: formatId('media', alone) }] })
+  t.strictSame(await tiers([alone, inComment, ...pair]), ['hot', 'cold', 'cold', 'cold'])
+  await expireLeases()
+  t.match(await carry(), { moved: 1, failures: 0 })
+  t.equal((await audited('EVENT_COLD_TIER', event)).length, 1)
 })
 
 t.test('a purge removes what is in the cold tier', async (t) => {
