@@ -37,6 +37,7 @@ const LEASE_SECONDS = 600
 export const unusedPieces: RetentionTarget<Pieces> = {
   name: 'PieceCache',
   leases: PIECE_LEASES,
+  few: 1000,
   total: countPieces,
   countDue: countDuePieces,
   claim: (tx, due, o) => claimUnused(tx, dueByRun(due), o),

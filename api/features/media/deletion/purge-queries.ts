@@ -132,14 +132,11 @@ export async function deletePurged(
   )
 }
 
-/** How many media items are in the trash, as Postgres last counted; exactly where it has not counted yet. */
-export async function countTrash(tx: Tx): Promise<number> {
-  const { rows } = await tx.execute<{ n: number }>(sql`select reltuples::float8 as n from pg_class
-    where oid = 'media_due'::regclass`)
-  const estimate = rows[0]?.n ?? 0
-  // Statistics of a small or new index are none, or old.
-  return estimate > 10_000 ? estimate : tx.$count(media, sql`${media.deletedAt} is not null`)
-}
+/** How many media items are in the trash. */
+export const countTrash = (tx: Tx): Promise<number> => tx.$count(media, sql`${media.deletedAt} is not null`)
+
+/** Whether a row of media items is due for the trash of a run. */
+export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}`
 
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
