@@ -47,7 +47,7 @@ async function begin(
     await target.countDue(tx, due),
     await target.total(tx),
   ])
-  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, total })
+  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, held, total })
   if (refusal) {
     await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...refusal, due: count, held }))
     return { refusal }
