@@ -23,12 +23,13 @@ export function judgeClocks(databaseMs: number, ownMs: number): Refusal | undefi
 
 /** Refuses what looks like a clock that has jumped, or a rule that was not meant. A person can confirm it. */
 export function judgeAmount(
-  o: { daysSinceLast: number | null; due: number; few: number; total: number } & Pick<
+  o: { daysSinceLast: number | null; due: number; few: number; held: number; total: number } & Pick<
     RetentionRun,
     'maxDuePercent' | 'confirmed'
   >,
 ): Refusal | undefined {
-  if (o.confirmed) return undefined
+  // A person who is asked about nothing learns to confirm everything.
+  if (o.confirmed || o.due + o.held === 0) return undefined
   const refuse = (reason: string): Refusal => ({ ended: 'ConfirmationRequired', reason })
   if (o.daysSinceLast !== null && o.daysSinceLast > MAX_PAUSE_DAYS) {
     const days = Math.floor(o.daysSinceLast)

@@ -47,7 +47,7 @@ async function begin(
     const { due: count, held } = await target.countDue(tx, due)
     return { count, held, total: count > target.few ? await target.total(tx) : count }
   })
-  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, few: target.few, total })
+  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, few: target.few, held, total })
   if (refusal) {
     await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...refusal, due: count, held }))
     return { refusal }

@@ -164,11 +164,12 @@ export async function listDueMedia(
 }
 const microseconds = (time: SQL) => sql`to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
-/** How long the oldest media item has been due for its purge, in seconds; 0 when none is. */
+/** How long the oldest media item has been due for its purge, in seconds; 0 when none is. What holds keep is not due. */
 export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
-    select greatest(0, coalesce(extract(epoch from ${dueBySweep} - min(deleted_at)), 0))::float8 as seconds
-    from ${media} where deleted_at is not null`)
+    select extract(epoch from ${dueBySweep} - m.deleted_at)::float8 as seconds from ${media} m
+    where m.deleted_at is not null and m.deleted_at <= ${dueBySweep} and not ${isMediaHeld}
+    order by m.deleted_at limit 1`)
   return rows[0]?.seconds ?? 0
 }
 

@@ -19,12 +19,14 @@ t.test('clocks may differ by an hour in either direction', async (t) => {
   }
 })
 
-const of = { daysSinceLast: 1, due: 0, few: 1000, total: 10_000, maxDuePercent: 20, confirmed: false }
+const of = { daysSinceLast: 1, due: 1, held: 0, few: 1000, total: 10_000, maxDuePercent: 20, confirmed: false }
 for (const [what, change, asks] of [
   ['a usual day', { due: 100 }, false],
   ['the first run of all', { daysSinceLast: null, due: 900 }, false],
   ['a month after the last run', { daysSinceLast: 31 }, false],
   ['more than a month after it', { daysSinceLast: 31.1 }, true],
+  ['a year after it, with nothing due', { daysSinceLast: 365, due: 0 }, false],
+  ['a year after it, with nothing due but what is held', { daysSinceLast: 365, due: 0, held: 1 }, true],
   ['the same, confirmed', { daysSinceLast: 36_500, due: 10_000, confirmed: true }, false],
   ['a clock that went back', { daysSinceLast: -400 }, false],
   ['a thousand of a thousand', { due: 1000, total: 1000 }, false],
