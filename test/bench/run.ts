@@ -36,6 +36,7 @@ const ALL = [
   'backfill',
   'audit',
   'operator',
+  'migrations',
 ]
 const given = process.argv.slice(2)
 const unknown = given.filter((name) => !ALL.includes(name))

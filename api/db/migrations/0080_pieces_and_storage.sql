@@ -4,34 +4,6 @@
 -- No one waits behind this for longer; the migration is tried again.
 set local lock_timeout = '2s';
 
-alter table user_storage
-  -- Of the films of the user's highlights.
-  add column highlight_bytes bigint not null default 0 check (highlight_bytes >= 0),
-  -- Of the pieces that the user's highlights used last.
-  add column piece_bytes bigint not null default 0 check (piece_bytes >= 0);
-
--- One row per source whose pieces a highlight has used. They lie below the prefix of the media item, and go with it.
-create table media_pieces (
-  media_id uuid primary key references media on delete cascade,
-  org_id uuid not null references organizations on delete cascade,
-  -- Who made the highlight that used them last; null after an erasure.
-  used_by uuid references users,
-  used_at timestamptz not null,
-  bytes bigint not null default 0 check (bytes >= 0),
-  -- Null: a highlight has begun or ended since, and they have another size.
-  measured_at timestamptz,
-  lease_at timestamptz not null default '-infinity',
-  lease_token uuid
-);
-create index media_pieces_due on media_pieces (used_at, lease_at);
-create index media_pieces_leased on media_pieces (lease_at) where lease_token is not null;
-create index media_pieces_unmeasured on media_pieces (lease_at) where measured_at is null;
-create index media_pieces_of_user on media_pieces (used_by) where used_by is not null;
--- For the sums that have a bound.
-create index media_pieces_of_organization on media_pieces (org_id, used_at) include (bytes);
-select guard_tenant('media_pieces');
-grant select, insert, update, delete on media_pieces to keepsake_worker;
-
 -- Charges one user; like charge_user of migration 0004.
 create function charge_films(charged uuid, more_highlight bigint, more_piece bigint)
 returns void language plpgsql security definer set search_path = public, pg_temp as $$
@@ -67,6 +39,43 @@ create trigger highlights_storage_removed after delete on highlights for each ro
 create trigger highlights_storage_added after insert on highlights for each row when (new.manifest is not null)
   execute function highlights_storage();
 
+-- What there is already. Writers of highlights wait for this, some seconds for 100,000 of them, and no one else: the tables
+-- that others write to are changed behind it.
+create temporary table films on commit drop as
+  select created_by as user_id, sum(film_bytes(manifest, deleted_at)) as bytes from highlights
+    where manifest is not null group by created_by;
+
+alter table user_storage
+  -- Of the films of the user's highlights.
+  add column highlight_bytes bigint not null default 0 check (highlight_bytes >= 0),
+  -- Of the pieces that the user's highlights used last.
+  add column piece_bytes bigint not null default 0 check (piece_bytes >= 0);
+
+insert into user_storage (user_id, highlight_bytes) select user_id, bytes from films
+  on conflict (user_id) do update set highlight_bytes = excluded.highlight_bytes;
+
+-- One row per source whose pieces a highlight has used. They lie below the prefix of the media item, and go with it.
+create table media_pieces (
+  media_id uuid primary key references media on delete cascade,
+  org_id uuid not null references organizations on delete cascade,
+  -- Who made the highlight that used them last; null after an erasure.
+  used_by uuid references users,
+  used_at timestamptz not null,
+  bytes bigint not null default 0 check (bytes >= 0),
+  -- Null: a highlight has begun or ended since, and they have another size.
+  measured_at timestamptz,
+  lease_at timestamptz not null default '-infinity',
+  lease_token uuid
+);
+create index media_pieces_due on media_pieces (used_at, lease_at);
+create index media_pieces_leased on media_pieces (lease_at) where lease_token is not null;
+create index media_pieces_unmeasured on media_pieces (lease_at) where measured_at is null;
+create index media_pieces_of_user on media_pieces (used_by) where used_by is not null;
+-- For the sums that have a bound.
+create index media_pieces_of_organization on media_pieces (org_id, used_at) include (bytes);
+select guard_tenant('media_pieces');
+grant select, insert, update, delete on media_pieces to keepsake_worker;
+
 create function pieces_storage() returns trigger language plpgsql security definer set search_path = public, pg_temp as $$
 begin
   -- In the order of ids: two pieces may change hands in opposite directions.
@@ -99,14 +108,3 @@ create trigger note_pieces after update of render_admitted_at, status on highlig
   when (new.render_admitted_at is not null
     and (old.render_admitted_at is null or (old.status = 'processing' and new.status <> 'processing')))
   execute function note_pieces();
-
--- What there is already. Writers of highlights wait for this: some seconds for 100,000 of them.
-insert into user_storage (user_id, highlight_bytes)
-  select created_by, sum(film_bytes(manifest, deleted_at)) from highlights where manifest is not null group by created_by
-  on conflict (user_id) do update set highlight_bytes = excluded.highlight_bytes;
-insert into media_pieces (media_id, org_id, used_by, used_at)
-  select distinct on (m.id) m.id, m.org_id, h.created_by, coalesce(h.finished_at, h.created_at)
-    from highlights h join highlight_items i on i.highlight_id = h.id join media m on m.id = i.source_id
-    where h.render_admitted_at is not null and i.skipped is null
-      and coalesce(h.finished_at, h.created_at) > now() - interval '40 days'
-    order by m.id, coalesce(h.finished_at, h.created_at) desc;
