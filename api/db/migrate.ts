@@ -17,6 +17,8 @@ const FOLDER = fileURLToPath(new URL('./migrations/', import.meta.url))
 const CORRECTED: Readonly<Record<string, string>> = {
   // Failed on times of capture with an offset from 16:00.
   '0008_pairs.sql': '7338e67730dd1a8f899215efc987521a0daf43c98e79f59a0d6f0412af919249',
+  // Kept writers of the audit log out while it made partitions. Migration 0094 makes them.
+  '0052_audit_partitions.sql': 'c1484ca7f345905b6914a7a85f0fb90ad6d3a2efde3498f3a78a3dae8a149211',
   // Kept all uploads out while it read the highlights. Migration 0094 does the rest now.
   '0080_pieces_and_storage.sql': 'aa56d986123237770f6b767282bb57a3c2b898099a6e0c152f889c5868d609ce',
   // Kept all readers of media out while it read the table. Migration 0094 validates the constraint.

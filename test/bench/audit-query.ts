@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'undici'
 import { monthOf } from '../../api/audit/personal-data.ts'
@@ -25,7 +26,7 @@ const EVERY = 3
 const OF_PERSON = 10
 const PEOPLE = 20_000
 const ORGS = 500
-const REQUESTS = 5
+const REQUESTS = 8
 const TARGET = 1.3
 const ME = newUuid()
 const THING = newUuid()
@@ -73,7 +74,7 @@ async function measure(small: World, large: World): Promise<string> {
       `select pg_size_pretty(pg_database_size(current_database())) as size`,
     )
     return [
-      `| query of one person | found | ms among ${FEW} | ms among ${ENTRIES} | ratio (target ${TARGET}) |\n|---|---|---|---|---|`,
+      `| query of one person | found | wall, ms, among ${FEW} → ${ENTRIES} | ratio | CPU of the API and Postgres, ms | ratio (target ${TARGET}) |\n|---|---|---|---|---|---|`,
       lines.join('\n'),
       `\nThe large database: ${rows[0].size}\n`,
       await explained(large),
@@ -86,21 +87,40 @@ async function measure(small: World, large: World): Promise<string> {
 
 async function compare(sides: readonly Side[], name: string, json: (world: World) => object): Promise<string> {
   const times = sides.map((): number[] => [])
+  const cpus = sides.map((): number[] => [])
   const founds = sides.map(() => 0)
   // The first round only warms up.
   for (let round = 0; round <= ROUNDS; round++) {
     for (const n of round % 2 ? [1, 0] : [0, 1]) {
       const side = sides[n] as Side
+      const before = await cpuOf(side)
       const { took, found } = await timeOf(side, { actor_id: ME, ...json(side.world) })
       founds[n] = found
-      if (round > 0) times[n]?.push(took)
+      if (round === 0) continue
+      times[n]?.push(took)
+      cpus[n]?.push(((await cpuOf(side)) - before) / REQUESTS)
     }
   }
   if (founds[0] === 0 || founds[0] !== founds[1]) throw new Error(`${name}: ${founds.join(' and ')} were found`)
   const [few = 0, many = 0] = times.map(median)
-  const ratio = many / few
+  // Backends are counted in hundredths of a second: a median of rounds would say less than their sum.
+  const [fewCpu = 0, manyCpu = 0] = cpus.map((all) => all.reduce((a, b) => a + b, 0) / all.length)
+  const [wall, ratio] = [many / few, manyCpu / fewCpu]
   if (ratio > TARGET) process.exitCode = 1
-  return `| ${name} | ${founds[0]} | ${few.toFixed(1)} | ${many.toFixed(1)} | ${ratio.toFixed(2)}, ${ratio <= TARGET ? 'met' : 'MISSED'} |`
+  return `| ${name} | ${founds[0]} | ${few.toFixed(1)} → ${many.toFixed(1)} | ${wall.toFixed(2)} | ${fewCpu.toFixed(1)} → ${manyCpu.toFixed(1)} | ${ratio.toFixed(2)}, ${ratio <= TARGET ? 'met' : 'MISSED'} |`
+}
+
+/** Milliseconds of the API and of its backends. */
+async function cpuOf({ world: { api, database } }: Side): Promise<number> {
+  const { rows } = await database.admin.query(
+    `select pid from pg_stat_activity where datname = current_database() and application_name like 'keepsake_api%'`,
+  )
+  let used = (await api.usage()).cpu * 1000
+  for (const { pid } of rows) {
+    const fields = (await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')).replace(/^.*\) /, '').split(' ')
+    if (fields.length > 12) used += (Number(fields[11]) + Number(fields[12])) * 10
+  }
+  return used
 }
 
 /**
@@ -115,6 +135,13 @@ async function fill({ database, orgId }: World, entries: number): Promise<void> 
   const agos = Array.from({ length: DAYS }, (_, n) => n + 1)
   const weights = agos.map((ago) => (isWeekend(ago) ? 1 : 2))
   const all = weights.reduce((a, b) => a + b, 0)
+  // Built again when the rows are there: half the time.
+  const { rows: indexes } = await admin.query<{ name: string; text: string }>(
+    `select relname as name, pg_get_indexdef(oid) as text from pg_class
+      where relkind = 'I' and relname like 'audit_log_by_%'`,
+  )
+  if (indexes.length !== 3) throw new Error('the audit log has other indexes')
+  for (const { name } of indexes) await admin.query(`drop index ${name}`)
   for (const [n, ago] of agos.entries()) {
     await admin.query(
       `insert into audit_log (id, org_id, actor_id, action, resource_type, resource_id, result, request_id, details,
@@ -143,6 +170,7 @@ async function fill({ database, orgId }: World, entries: number): Promise<void> 
     const table = `audit_log_${day(ago).replaceAll('-', '')}`
     await admin.query(`insert into audit_actor_days select distinct actor_id, $1::date from ${table}`, [day(ago)])
   }
+  for (const { text } of indexes) await admin.query(text.replace(' ON ONLY ', ' ON '))
   await admin.query(`update audit_cursor set upto = pg_current_xact_id(), serial = (select max(serial) from audit_log)`)
   await admin.query('vacuum analyze')
 }
@@ -193,6 +221,7 @@ async function explained({ database: { db }, orgId }: World): Promise<string> {
   const asked: [string, HotWanted['filter']][] = [
     ['the person', { actorId: ME, includeUnsealed: false }],
     ['the person, one action', { actorId: ME, actions: ['MEDIA_DELETE'], includeUnsealed: false }],
+    ['the person, the organization', { actorId: ME, orgId, includeUnsealed: false }],
     ['the organization', { orgId, includeUnsealed: false }],
     ['no filter', { includeUnsealed: false }],
   ]

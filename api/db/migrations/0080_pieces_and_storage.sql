@@ -22,6 +22,12 @@ create function film_bytes(manifest jsonb, deleted_at timestamptz) returns bigin
     + coalesce((manifest #>> '{images,webp,bytes}')::bigint, 0) + coalesce((manifest #>> '{images,thumb,bytes}')::bigint, 0) end
 $$;
 
+-- What there is already, while writers of highlights go on.
+create temporary table films on commit drop as
+  select id, ctid as place, xmin::text as writer, film_bytes(manifest, deleted_at) as bytes from highlights
+    where manifest is not null;
+analyze films;
+
 create function highlights_storage() returns trigger language plpgsql security definer set search_path = public, pg_temp as $$
 begin
   if tg_op <> 'INSERT' then
@@ -39,19 +45,20 @@ create trigger highlights_storage_removed after delete on highlights for each ro
 create trigger highlights_storage_added after insert on highlights for each row when (new.manifest is not null)
   execute function highlights_storage();
 
--- What there is already. Writers of highlights wait for this, some seconds for 100,000 of them, and no one else: the tables
--- that others write to are changed behind it.
-create temporary table films on commit drop as
-  select created_by as user_id, sum(film_bytes(manifest, deleted_at)) as bytes from highlights
-    where manifest is not null group by created_by;
+-- From the triggers on, writers of highlights wait: what was written meanwhile is computed again, the rest is added up.
+create temporary table film_sums on commit drop as
+  select h.created_by as user_id, sum(coalesce(f.bytes, film_bytes(h.manifest, h.deleted_at))) as bytes
+    from highlights h left join films f on f.id = h.id and f.place = h.ctid and f.writer = h.xmin::text
+    where h.manifest is not null group by h.created_by;
 
+-- Behind it, since the tables that others write to are changed from here on.
 alter table user_storage
   -- Of the films of the user's highlights.
   add column highlight_bytes bigint not null default 0 check (highlight_bytes >= 0),
   -- Of the pieces that the user's highlights used last.
   add column piece_bytes bigint not null default 0 check (piece_bytes >= 0);
 
-insert into user_storage (user_id, highlight_bytes) select user_id, bytes from films
+insert into user_storage (user_id, highlight_bytes) select user_id, bytes from film_sums
   on conflict (user_id) do update set highlight_bytes = excluded.highlight_bytes;
 
 -- One row per source whose pieces a highlight has used. They lie below the prefix of the media item, and go with it.

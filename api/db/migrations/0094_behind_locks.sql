@@ -1,6 +1,8 @@
 -- migrate: statement by statement
--- What migrations 0080 and 0082 would do under locks that keep programs out. Each statement may run again.
+-- What migrations 0052, 0080 and 0082 would do under locks that keep programs out. Each statement may run again.
 set lock_timeout = '2s';
+
+select audit_make_days(14);
 
 -- Pieces that highlights of before have used. Later ones note theirs themselves.
 insert into media_pieces (media_id, org_id, used_by, used_at)
