@@ -31,6 +31,7 @@ const ALL = [
   'images',
   'export',
   'retention',
+  'due-rows',
   'store-proxy',
   'cold-moves',
   'backfill',

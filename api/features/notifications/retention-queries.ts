@@ -7,6 +7,7 @@ import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.t
 import { lease, postpone } from '../../retention/leases-queries.ts'
 import { cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due } from '../../retention/target.ts'
+import { countRoughly } from '../../retention/total-queries.ts'
 
 export const NOTIFICATION_LEASES = { table: notifications, id: notifications.id }
 const DEFAULT = 'P90D'
@@ -52,13 +53,7 @@ export async function deleteLeased(tx: Tx, o: { ids: readonly Uuid[]; token: Uui
   return free.length
 }
 
-export async function countNotifications(tx: Tx): Promise<number> {
-  const { rows } = await tx.execute<{ n: number }>(
-    sql`select reltuples::float8 as n from pg_class where oid = 'notifications'::regclass`,
-  )
-  const estimate = rows[0]?.n ?? 0
-  return estimate > 10_000 ? estimate : tx.$count(notifications)
-}
+export const countNotifications = (tx: Tx): Promise<number> => countRoughly(tx, notifications)
 
 export async function countDueNotifications(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
