@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { sweepAttempts } from '../../../api/audit/archive/attempts.ts'
 import { auditDays } from '../../../api/audit/archive/audit-target.ts'
 import type { DueDay } from '../../../api/audit/archive/tier-queries.ts'
+import { verify } from '../../../api/audit/verify.ts'
 import type { HandleDeps } from '../../../api/retention/target.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import type { RetentionRun } from '../../../lib/contract/retention.ts'
@@ -121,6 +122,48 @@ t.test('a day that someone marks as purged before its time is found', async (t) 
   await archiveDay({ db: log.worker, store: log.store }, log.dayOf(3))
   await log.sql(`update audit_archives set tier = 'purged'`)
   t.match((await log.verify()).findings, [{ what: 'purged early', day: log.dayOf(3) }])
+})
+
+t.test('a proof of the log finds nothing wrong with days that move meanwhile', async (t) => {
+  const log = await agedLog(t)
+  await log.entries(1, { days: 3 })
+  await log.seal()
+  await log.anchorAgain()
+  /** Runs it once, before the first call. */
+  const once = (work: () => Promise<unknown>) => {
+    let done: Promise<unknown> | undefined
+    return () => (done ??= work())
+  }
+  const proveWhile = async (what: string, at: 'head' | 'get' | 'connect') => {
+    const first = once(log.run)
+    const store = {
+      ...log.store,
+      list: (prefix: string) => log.store.list(prefix),
+      async head(key: string) {
+        if (at === 'head' && key.startsWith('audit/days/')) await first()
+        return log.store.head(key)
+      },
+      async get(...given: Parameters<ObjectStore['get']>) {
+        if (at === 'get' && given[0].startsWith('audit/days/')) await first()
+        return log.store.get(...given)
+      },
+    }
+    // The chains of a day are read on a connection of their own.
+    const connect = async () => {
+      if (at === 'connect') await first()
+      return log.worker.pool.connect()
+    }
+    const db = { ...log.worker, pool: { connect } as typeof log.worker.pool }
+    const report = await verify({ db, store }, {})
+    t.strictSame(report.findings, [], what)
+    return report
+  }
+  await shiftClock(log.admin, PAST)
+  t.match(await proveWhile('out of the database', 'connect'), { entries: 13 })
+  await shiftClock(log.admin, '2 years 2 days')
+  t.match(await proveWhile('to the cold tier', 'head'), { entries: 13, archived: 13 })
+  await shiftClock(log.admin, '7 years 2 days')
+  t.match(await proveWhile('to their end', 'get'), { purged: 2, entries: 5 })
 })
 
 t.test('a day with late entries outlives the chain that they are in', async (t) => {
