@@ -31,11 +31,13 @@ const ALL = [
   'images',
   'export',
   'retention',
+  'due-rows',
   'store-proxy',
   'cold-moves',
   'backfill',
   'audit',
   'operator',
+  'migrations',
 ]
 const given = process.argv.slice(2)
 const unknown = given.filter((name) => !ALL.includes(name))
