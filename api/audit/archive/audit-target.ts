@@ -37,6 +37,7 @@ const LOCK_PAUSE_MS = 500
 export const auditDays: RetentionTarget<DueDay> = {
   name: 'AuditLog',
   leases: DAY_LEASES,
+  few: 31,
   total: countDays,
   countDue: async (tx, due) => ({ due: await countDueDays(tx, due), held: 0 }),
   claim: async (tx, due, o) => ({ items: await claimDays(tx, due, o), held: 0 }),

@@ -12,7 +12,6 @@ import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.t
 import { lease, postpone, releaseLeases } from '../../retention/leases-queries.ts'
 import { cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
-import { countRoughly } from '../../retention/total-queries.ts'
 import { DEFAULT_PURGE } from '../events/plan.ts'
 import { findEvent } from '../events/queries.ts'
 import { LOOK_AGAIN } from './plan.ts'
@@ -85,7 +84,7 @@ export async function claimEvents(tx: Tx, due: Due, o: ClaimOptions): Promise<{ 
 }
 
 /** How many events there are. */
-export const countEvents = (tx: Tx): Promise<number> => countRoughly(tx, events)
+export const countEvents = (tx: Tx): Promise<number> => tx.$count(events)
 
 /** Later looks for what was held are no work that is due. */
 export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; held: number }> {

@@ -7,7 +7,6 @@ import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.t
 import { lease, postpone } from '../../retention/leases-queries.ts'
 import { cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due } from '../../retention/target.ts'
-import { countRoughly } from '../../retention/total-queries.ts'
 
 export const NOTIFICATION_LEASES = { table: notifications, id: notifications.id }
 const DEFAULT = 'P90D'
@@ -53,7 +52,7 @@ export async function deleteLeased(tx: Tx, o: { ids: readonly Uuid[]; token: Uui
   return free.length
 }
 
-export const countNotifications = (tx: Tx): Promise<number> => countRoughly(tx, notifications)
+export const countNotifications = (tx: Tx): Promise<number> => tx.$count(notifications)
 
 export async function countDueNotifications(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`

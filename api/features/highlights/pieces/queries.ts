@@ -8,7 +8,6 @@ import { HELD_SECONDS, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
 import { cutoffOf } from '../../../retention/policies-queries.ts'
 import type { ClaimOptions, Due } from '../../../retention/target.ts'
-import { countRoughly } from '../../../retention/total-queries.ts'
 import { isMediaHeld } from '../../media/deletion/purge-queries.ts'
 
 export const PIECE_LEASES = { table: mediaPieces, id: mediaPieces.mediaId }
@@ -111,7 +110,7 @@ export const recordSize = (tx: Tx, pieces: Pieces, o: { token: Uuid; bytes: numb
     measured_at = case when ${exactly(sql`p.used_at`)} = ${pieces.usedAt} then now() end
     where p.media_id = ${pieces.mediaId} and p.lease_token = ${o.token}`)
 
-export const countPieces = (tx: Tx): Promise<number> => countRoughly(tx, mediaPieces)
+export const countPieces = (tx: Tx): Promise<number> => tx.$count(mediaPieces)
 
 export async function countDuePieces(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`

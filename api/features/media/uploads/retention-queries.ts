@@ -6,7 +6,6 @@ import { HELD_SECONDS, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
 import { cutoffOf } from '../../../retention/policies-queries.ts'
 import type { ClaimOptions, Due } from '../../../retention/target.ts'
-import { countRoughly } from '../../../retention/total-queries.ts'
 import { endExpired, isOver, isUploadHeld } from './queries.ts'
 
 export const UPLOAD_LEASES = { table: uploads, id: uploads.id }
@@ -65,7 +64,7 @@ export async function markReleasedByRun(tx: Tx, id: Uuid): Promise<void> {
   await tx.update(uploads).set({ storageReleasedAt: sql`now()`, leaseToken: null }).where(sql`${uploads.id} = ${id}`)
 }
 
-export const countUploads = (tx: Tx): Promise<number> => countRoughly(tx, uploads)
+export const countUploads = (tx: Tx): Promise<number> => tx.$count(uploads)
 
 const isDue = (due: Due) => sql`(${isUnreleased} or (u.state in ('open', 'merging') and ${isOver} and ${isIdle(due)}))`
 

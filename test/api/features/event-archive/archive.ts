@@ -8,7 +8,7 @@ import { carryOut } from '../../../../api/features/retention/run.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
-import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import { type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { archiveWorld } from '../../../support/archived-events.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
 import { insertMany } from '../../../support/explain.ts'
@@ -82,6 +82,23 @@ async function isPurgedOnce(t: Test, { event, album, alone, shared, inComment, p
 }
 
 t.beforeEach(() => made.clear())
+
+t.test('nothing begins without the cold tier, in a dry run neither, and the result says why', async (t) => {
+  const { event, alone } = await aParty(3)
+  const noTier = { ...store, checkColdTier: () => Promise.reject(new StoreError('BadConfiguration', 'no such class')) }
+  for (const dryRun of [false, true]) {
+    const result = await carry({ dryRun }, { store: noTier })
+    t.match(result, {
+      ended: 'StoreUnavailable',
+      moved: 0,
+      failures: 0,
+      reason: 'The cold tier cannot be used: no such class',
+    })
+  }
+  t.ok(await exists('events', event))
+  t.match(await keysOf(alone), [/original$/])
+  t.notMatch(await keysOf(alone), [/cold/])
+})
 
 t.test('an event that was archived so long ago goes with all that is its own', async (t) => {
   const [party, early] = [await aParty(), await aParty(6)]
