@@ -38,6 +38,7 @@ const ALL = [
   'audit',
   'operator',
   'migrations',
+  'triggers',
 ]
 const given = process.argv.slice(2)
 const unknown = given.filter((name) => !ALL.includes(name))
