@@ -3,7 +3,7 @@ import { APP_NOW } from '../../../retention/clock.ts'
 import { purgeAfter } from '../../../retention/policies-queries.ts'
 import { DEFAULT_RESTORE } from './plan.ts'
 
-/** How long a deleted media item can be restored, by the policy in force. */
+/** How long a deleted media item can be restored, by the policy in force; null: as long as it is there. */
 export const restoreWindow = purgeAfter('MediaTrash', DEFAULT_RESTORE)
 /** What was deleted at this time or before can no longer be restored. */
-export const restorableSince = sql`(${APP_NOW} - ${restoreWindow})`
+export const restorableSince = sql`coalesce(${APP_NOW} - ${restoreWindow}, '-infinity')`
