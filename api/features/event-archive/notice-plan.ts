@@ -40,7 +40,7 @@ export interface NextNotice {
 
 /**
  * Whether the owner is to be told now when the event is purged. The last notice names a time that is at least seven days ahead,
- * and the event is purged no earlier: a period that becomes shorter costs nobody these days.
+ * and the event is purged no earlier, also when a period becomes shorter.
  */
 export function nextNotice({ nowMs, purgeMs, told: before, isHeld }: NoticeSeen): NextNotice {
   const after = (days: number) => nowMs + days * DAY_MS
