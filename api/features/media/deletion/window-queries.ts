@@ -1,4 +1,3 @@
-import { sql } from '../../../db/orm.ts'
 import { APP_NOW } from '../../../retention/clock.ts'
 import { overSince, purgeAfter } from '../../../retention/policies-queries.ts'
 import { DEFAULT_RESTORE } from './plan.ts'
