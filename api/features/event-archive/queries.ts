@@ -12,8 +12,9 @@ import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.t
 import { lease, postpone, releaseLeases } from '../../retention/leases-queries.ts'
 import { cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
-import { DEFAULT_PURGE } from '../events/plan.ts'
+import { purgeTime } from '../events/purge-time-queries.ts'
 import { findEvent } from '../events/queries.ts'
+import { FORGOTTEN_DAYS, LAST_NOTICE } from './notice-plan.ts'
 import { LOOK_AGAIN } from './plan.ts'
 
 export const EVENT_LEASES = { table: events, id: events.id }
@@ -25,8 +26,13 @@ export interface DueEvent {
   action: Action
 }
 
-/** Archived at this time or before, an event is due for the purge. */
-const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', DEFAULT_PURGE)
+/** Archived at this time or before, the period of an event is over. */
+const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', null)
+/** Whether the owner of the event `e` was told of the purge: of this time, or an earlier one. */
+const isAnnounced = (due: Due) => sql`(e.purge_notice = ${sql.raw(String(LAST_NOTICE))}
+  and e.purge_notice_for <= ${due.at}::timestamptz
+  and e.purge_notice_for > ${due.at}::timestamptz - make_interval(days => ${FORGOTTEN_DAYS})
+  and ${purgeTime(sql`e`)} <= e.purge_notice_for)`
 /** The same for the cold tier. */
 function toCool(due: Due): SQL {
   const after = due.rules.find(({ action }) => action === 'moveToTier')?.after
@@ -44,14 +50,14 @@ const holdsSomeone = sql`exists (select from ${legalHolds} h where h.released_at
     where a.event_id = e.id and h.subject in (a.owner_id, i.added_by, i.caption_by, m.uploader_id))))`
 
 /** The holds on the event `e`. */
-const isEventHeld = sql<boolean>`(${isHeld({ organization: sql`e.org_id`, event: (id) => sql`e.id = ${id}` })}
+export const isEventHeld = sql<boolean>`(${isHeld({ organization: sql`e.org_id`, event: (id) => sql`e.id = ${id}` })}
   or ((select exists (select from ${legalHolds} where released_at is null and kind = 'person')) and ${holdsSomeone}))`
 
 /** In the order of the index alone, which has the lease as well: what is leased costs no look at its row. */
 export const dueToPurge = (due: Due, limit: number) => sql`
   select e.id, e.org_id as "orgId", ${isEventHeld} as held from ${events} e
-  where e.archived_at is not null and e.archived_at <= ${toPurge(due)} and e.lease_at <= now()
-  order by e.archived_at, e.lease_at limit ${limit} for update of e skip locked`
+  where ${isAnnounced(due)} and e.archived_at <= ${toPurge(due)} and e.lease_at <= now()
+  order by e.purge_notice_for, e.lease_at limit ${limit} for update of e skip locked`
 export const dueToCool = (due: Due, limit: number) => sql`
   select e.id, e.org_id as "orgId" from ${events} e
   where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${toPurge(due)}
@@ -59,7 +65,7 @@ export const dueToCool = (due: Due, limit: number) => sql`
   order by e.archived_at, e.cold_look_at limit ${limit} for update of e skip locked`
 
 /**
- * Leases events that are due: those to be purged first, then those whose originals may move, the longest archived first. A
+ * Leases events that are due: those to be purged first, whose owners were told, then those whose originals may move. A
  * held one is looked at again later; moving loses nothing, so that no hold stops it.
  */
 export async function claimEvents(tx: Tx, due: Due, o: ClaimOptions): Promise<{ items: DueEvent[]; held: number }> {
@@ -86,7 +92,10 @@ export async function claimEvents(tx: Tx, due: Due, o: ClaimOptions): Promise<{ 
 /** How many events there are. */
 export const countEvents = (tx: Tx): Promise<number> => tx.$count(events)
 
-/** Later looks for what was held are no work that is due. */
+/**
+ * Later looks for what was held are no work that is due. An event whose period is over is, also before its owner was told: so a
+ * run that finds too much due asks for a confirmation before anyone is told.
+ */
 export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isEventHeld}))::float8 as held from ${events} e
@@ -142,7 +151,7 @@ export async function lockDueEvent(
   const row = await findEvent(tx, orgId, id, { lock: 'update' })
   if (!row || row.leaseToken !== token) return undefined
   const { rows } = await tx.execute<{ due: boolean; held: boolean }>(sql`
-    select e.archived_at <= ${action === 'purge' ? toPurge(due) : toCool(due)} as due,
+    select ${action === 'purge' ? sql`${isAnnounced(due)} and e.archived_at <= ${toPurge(due)}` : sql`e.archived_at <= ${toCool(due)}`} as due,
       ${action === 'purge' ? isEventHeld : sql`false`} as held
     from ${events} e where e.id = ${id}`)
   const [now] = rows

@@ -139,14 +139,11 @@ export async function deletePurged(
   )
 }
 
-/** How many media items are in the trash, as Postgres last counted; exactly where it has not counted yet. */
-export async function countTrash(tx: Tx): Promise<number> {
-  const { rows } = await tx.execute<{ n: number }>(sql`select reltuples::float8 as n from pg_class
-    where oid = 'media_due'::regclass`)
-  const estimate = rows[0]?.n ?? 0
-  // Statistics of a small or new index are none, or old.
-  return estimate > 10_000 ? estimate : tx.$count(media, sql`${media.deletedAt} is not null`)
-}
+/** How many media items are in the trash. */
+export const countTrash = (tx: Tx): Promise<number> => tx.$count(media, sql`${media.deletedAt} is not null`)
+
+/** Whether a row of media items is due for the trash of a run. */
+export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}`
 
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
@@ -174,11 +171,13 @@ export async function listDueMedia(
 }
 const microseconds = (time: SQL) => sql`to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
-/** How long the oldest media item has been due for its purge, in seconds; 0 when none is. */
+/** How long the oldest media item has been due for its purge, in seconds; 0 when none is. What holds keep is not due. */
 export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
-    select greatest(0, coalesce(extract(epoch from ${dueBySweep} - min(deleted_at)), 0))::float8 as seconds
-    from ${media} m where deleted_at is not null and ${isOfTrash}`)
+    select extract(epoch from ${dueBySweep} - m.deleted_at)::float8 as seconds from ${media} m
+    where m.deleted_at is not null and m.deleted_at <= ${dueBySweep} and ${isOfTrash}
+      and not ${isMediaHeld}
+    order by m.deleted_at limit 1`)
   return rows[0]?.seconds ?? 0
 }
 

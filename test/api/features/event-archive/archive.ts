@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { sql as orm } from '../../../../api/db/orm.ts'
 import { eventArchive } from '../../../../api/features/event-archive/archive-target.ts'
+import { dueForNotice } from '../../../../api/features/event-archive/notice-queries.ts'
 import { dueToCool, dueToPurge } from '../../../../api/features/event-archive/queries.ts'
 import { withdrawMedia } from '../../../../api/features/media/deletion/erasure-queries.ts'
 import { purgeDue } from '../../../../api/features/media/deletion/purge.ts'
@@ -124,7 +125,8 @@ t.test('an event that was archived so long ago goes with all that is its own', a
 t.test('a policy in force without a purge keeps events, also from a run that still has the rule', async (t) => {
   const { event } = await aParty()
   await sql(`insert into retention_policies (target, name, uid, rules, purge_after, suspended, dry_run)
-    values ('EventArchive', 'p', 'u', '[]', null, false, false)`)
+    values ('EventArchive', 'p', 'u', '[]', null, false, false)
+    on conflict (target) do update set purge_after = null`)
   t.match(await carry(), { purged: 0, moved: 1, due: 1, ended: 'Finished' })
   t.ok(await exists('events', event), 'it moves to the cold tier, and stays')
 })
@@ -256,6 +258,7 @@ t.test('a purge removes what is in the cold tier', async (t) => {
   const party = await aParty(3)
   await carry()
   await sql(`update events set archived_at = archived_at - interval '5 years'`)
+  await made.announcePurge(party.event)
   t.match(await carry(), { purged: 1 })
   t.strictSame(await keysOf(party.alone), [])
 })
@@ -523,17 +526,21 @@ const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nod
 t.test('what is due is found by the index, whatever is leased, cold or not due yet', async (t) => {
   await insertMany(
     database,
-    `insert into events (id, org_id, owner_id, title, start_at, status, archived_at, cold_at, cold_look_at, lease_at)
+    `insert into events (id, org_id, owner_id, title, start_at, status, archived_at, cold_at, cold_look_at, lease_at,
+        purge_notice, purge_notice_for, purge_look_at)
       select gen_random_uuid(), $1, $2, 'x', now(), 'archived', now() - n * interval '4 hours', now(), now() + interval '1 day',
-          case when n % 2 = 0 then now() + interval '1 hour' else '-infinity' end
+          case when n % 2 = 0 then now() + interval '1 hour' else '-infinity' end,
+          case when n > 15300 then 2 else 0 end, case when n > 15300 then now() - (n - 17000) * interval '1 minute' end,
+          case when n % 100 = 0 then '-infinity' else now() + interval '1 day' end
         from generate_series(1, 20000) n`,
     [org, user],
   )
   await sql('vacuum analyze events')
   const due = { at: new Date().toISOString(), rules: RULES }
   for (const [query, index] of [
-    [dueToPurge(due, 10), 'events_due'],
+    [dueToPurge(due, 10), 'events_to_purge'],
     [dueToCool(due, 10), 'events_to_cool'],
+    [dueForNotice(10), 'events_to_announce'],
   ] as const) {
     const { rows } = await db.inTransaction({}, (tx) =>
       tx.execute<{ 'QUERY PLAN': [{ Plan: Node }] }>(orm`explain (analyze, format json) ${query}`),

@@ -13,13 +13,14 @@ import { cutoffOf } from '../../../../api/retention/policies-queries.ts'
 import type { RetentionTarget } from '../../../../api/retention/target.ts'
 import { RETENTION_TARGETS, type RetentionTarget as TargetName } from '../../../../crds/retention-rules.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
-import { highlightPrefix, piecesPrefix, stagedChunkKey } from '../../../../lib/contract/object-keys.ts'
+import { highlightPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { aHighlightManifest } from '../../../support/highlights.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
 import { aRun } from '../../../support/retention.ts'
+import { retentionItems } from '../../../support/retention-items.ts'
 
 /** Runs for the targets that are smaller than the trash; what all have in common is tested with that. */
 const { database, place, world, base } = await startConversionTest(t)
@@ -28,6 +29,7 @@ const { store } = place
 const { org, user } = world
 const deps = { db, store, log: base.log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
 const { signal } = deps
+const { anUpload, isStored, aNotification, aSource, hasPieces } = retentionItems({ admin, store }, world)
 
 const carry = (target: RetentionTarget, after: string, change: Partial<RetentionRun> = {}) =>
   carryOut(deps, target, aRun(target.name, { rules: [{ after, action: 'purge' }], ...change }))
@@ -81,23 +83,6 @@ t.test(
 
 // ---------------------------------------------------------------- uploads
 
-/** A session with one chunk in the store, whose last chunk came so long ago. */
-async function anUpload(state: string, idle: string): Promise<Uuid> {
-  const [id, mediaId] = [newUuid(), newUuid()]
-  await admin.query(
-    `insert into uploads (id, org_id, uploader_id, media_id, layout, state, filename, mime_type, file_size_bytes, chunk_size_bytes,
-        total_chunks, expires_at, absolute_expires_at)
-      values ($1, $2, $3, $4, 'staged', $5, 'f', 'video/mp4', 10, 5, 2, now() - $6::interval + interval '1 day', now() + interval '1 day')`,
-    [id, org, user, mediaId, state, idle],
-  )
-  await admin.query(
-    `insert into upload_chunks (org_id, upload_id, chunk_index, size_bytes, sha256, etag) values ($1, $2, 0, 5, '', '')`,
-    [org, id],
-  )
-  await store.put(stagedChunkKey(org, id, 0), 'bytes', { contentType: 'video/mp4' })
-  return id
-}
-const isStored = async (id: Uuid) => (await store.head(stagedChunkKey(org, id, 0))) !== undefined
 const stateOf = async (id: Uuid) => (await admin.query('select state from uploads where id = $1', [id])).rows[0]?.state
 
 t.test(
@@ -131,25 +116,6 @@ t.test('uploads: a longer policy keeps what was left, and a hold keeps all', asy
 
 // ---------------------------------------------------------------- notifications
 
-async function aNotification(age: string, startAt = "now() - interval '1 year'"): Promise<Uuid> {
-  const [id, event, comment] = [newUuid(), newUuid(), newUuid()]
-  await admin.query(
-    `insert into events (id, org_id, owner_id, title, start_at, status) values ($1, $2, $3, 'E', ${startAt}, 'active')`,
-    [event, org, user],
-  )
-  await admin.query(
-    `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
-      values ($1, $2, $3, 'meta', $3, 'event', $4, 'B')`,
-    [comment, org, event, user],
-  )
-  await admin.query(
-    `insert into notifications (id, org_id, template, event_id, user_id, comment_id, created_at)
-      values ($1, $2, 'Mention.v1', $3, $4, $5, now() - $6::interval)`,
-    [id, org, event, user, comment, age],
-  )
-  return id
-}
-
 t.test('notifications: old ones go, except those of an event that is to come, and under a hold', async (t) => {
   for (let i = 0; i < 3; i++) await aNotification('91 days')
   const [needed, young] = [await aNotification('91 days', `now() + interval '1 day'`), await aNotification('89 days')]
@@ -175,12 +141,6 @@ t.test('notifications: no policy removes what the stream may still repeat', asyn
 
 // ---------------------------------------------------------------- pieces of highlights
 
-/** A source with pieces of so many bytes in the store, which the highlight has used. */
-async function aSource(bytes: number): Promise<Uuid> {
-  const id = await world.upload('video/mp4', { bytes: 0 })
-  await store.put(`${piecesPrefix(org, id)}01.x/d/piece.json`, Buffer.alloc(bytes), { contentType: 'application/json' })
-  return id
-}
 async function aHighlight(...sources: Uuid[]): Promise<Uuid> {
   const id = newUuid()
   await admin.query(
@@ -209,11 +169,6 @@ const complete = (id: Uuid, sources: Uuid[]) =>
 const stored = async () =>
   (await admin.query('select highlight_bytes::int, piece_bytes::int from user_storage where user_id = $1', [user]))
     .rows[0]
-const hasPieces = async (id: Uuid) => {
-  for await (const _ of store.list(piecesPrefix(org, id))) return true
-  return false
-}
-
 t.test(
   'what a highlight and its pieces take counts for the one who made it, and no longer when it is gone',
   async (t) => {
