@@ -6,7 +6,7 @@ import { legalHolds } from '../db/schema/retention.ts'
 /** No other code locks this number. */
 const HOLDS = sql`7305811243`
 /** What is under a hold is looked at again after this time, so that the end of a hold needs no list of what it held. */
-export const HELD_SECONDS = 3600
+export const HELD_SECONDS = 86_400
 
 /**
  * From here to the end of the transaction no hold is added. The last transaction of every purge calls this, and then asks

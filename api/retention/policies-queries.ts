@@ -20,6 +20,10 @@ export const purgeAfter = (target: RetentionTarget, byDefault: string | null): S
     from ${retentionPolicies} p where p.target = ${sql.raw(`'${target}'`)})`
 }
 
+/** What counts since this time or before is over at `at`, as people are told; '-infinity' where nothing is ever purged. */
+export const overSince = (at: SQL, target: RetentionTarget, byDefault: string | null): SQL =>
+  sql`coalesce(${at} - ${purgeAfter(target, byDefault)}, '-infinity'::timestamptz)`
+
 /**
  * What a run purges is older than this. Neither before the rule of the run nor before the time that people are told: a policy
  * may have been changed since the run began, or the worker may not have seen it yet.
@@ -29,6 +33,5 @@ export function cutoffOf(due: Due, target: RetentionTarget, byDefault: string | 
   // No rule purges: before everything.
   if (after === undefined) return sql`'-infinity'::timestamptz`
   const at = sql`${due.at}::timestamptz`
-  // `least` leaves nulls out: where the policy in force never purges, neither does a run that began before.
-  return sql`least(${at} - ${after}::interval, coalesce(${at} - ${purgeAfter(target, byDefault)}, '-infinity'))`
+  return sql`least(${at} - ${after}::interval, ${overSince(at, target, byDefault)})`
 }

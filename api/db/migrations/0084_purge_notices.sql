@@ -5,7 +5,7 @@ set local lock_timeout = '2s';
 
 alter table events
   -- The last notice that was given: 0 none, 1 the first one, 2 the last one.
-  add column purge_notice smallint not null default 0,
+  add column purge_notice integer not null default 0,
   -- The time of the purge that it named. The event is purged neither before it nor without it.
   add column purge_notice_for timestamptz,
   -- When to look again whether a notice is due, by app_now().
@@ -15,7 +15,7 @@ alter table events
 
 alter table notifications
   -- Of EventPurgeSoon.v1: which notice it is, and the time that it names.
-  add column purge_notice smallint,
+  add column purge_notice integer,
   add column purge_at timestamptz,
   drop constraint notifications_template_check,
   -- Migration 0085 validates them: not under the lock that this file holds.

@@ -15,7 +15,7 @@ interface Deps {
 }
 
 /**
- * Tells owners of archived events before they are purged. No one is told while the clocks differ, or while the last run of the
+ * Tells owners of archived events before they are purged. Tells none while the clocks differ, or while the last run of the
  * policy waits for a confirmation: then it may not be true. The transaction that notes a notice announces it, so that each is
  * given once.
  */

@@ -5,7 +5,7 @@ import { albumMedia, albums } from '../../db/schema/albums.ts'
 import { comments } from '../../db/schema/comments.ts'
 import { type EventRow, eventParticipants, events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'
-import { media } from '../../db/schema/media.ts'
+import { type MediaRow, media } from '../../db/schema/media.ts'
 import { organizations } from '../../db/schema/organizations.ts'
 import { reactions } from '../../db/schema/reactions.ts'
 import { legalHolds } from '../../db/schema/retention.ts'
@@ -106,7 +106,7 @@ export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; h
   const cool = await tx.execute<{ n: number }>(sql`
     select count(*)::float8 as n from ${events} e
     where e.archived_at is not null and e.archived_at <= ${toCool(due)} and not ${isOver(due)}
-      and e.cold_at is null`)
+      and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held + (cool.rows[0]?.n ?? 0), held }
 }
@@ -126,7 +126,7 @@ export async function listDueEvents(
           and (m.original_tier = 'hot' or ${isOver(due)})) as bytes
     from ${events} e
     where e.archived_at is not null and (${isOver(due)}
-        or e.archived_at <= ${toCool(due)} and e.cold_at is null)
+        or e.archived_at <= ${toCool(due)} and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz)
       ${at === undefined ? sql`` : sql`and (e.archived_at, e.id) > (${at}::timestamptz, ${id}::uuid)`}
     order by e.archived_at, e.id limit ${o.limit}`)
   const end = rows.at(-1)
@@ -180,6 +180,12 @@ export async function markCooled(tx: Tx, id: Uuid, due: Due): Promise<boolean> {
   return rows[0]?.first ?? false
 }
 
+/** The same for an event of which something could not be moved: it comes again with the later looks. Call with the event locked. */
+export async function markLookedAt(tx: Tx, id: Uuid, due: Due): Promise<void> {
+  await tx.execute(sql`update ${events} set cold_look_at = ${due.at}::timestamptz + ${LOOK_AGAIN}::interval,
+    lease_at = now(), lease_token = null where id = ${id}`)
+}
+
 export interface Belongings {
   comments: number
   reactions: number
@@ -197,17 +203,78 @@ export async function countBelongings(tx: Tx, id: Uuid): Promise<Belongings> {
   return rows[0] as Belongings
 }
 
-/** Media items leave the library for good: no one sees, restores or uses them from the commit on. Call with them locked. */
-export async function takeOut(tx: Tx, ids: readonly Uuid[], o: { token: Uuid; seconds: number }): Promise<void> {
+/** Whether a hold keeps the event, or someone in it. In a transaction that has `lockHolds`, also at its end. */
+export async function isEventKept(tx: Tx, id: Uuid): Promise<boolean> {
+  const { rows } = await tx.execute<{ held: boolean }>(
+    sql`select ${isEventHeld} as held from ${events} e where e.id = ${id}`,
+  )
+  return rows[0]?.held ?? false
+}
+
+/** Whether the lease is still this one; the event is locked. */
+export async function lockLeasedEvent(tx: Tx, { id, orgId }: DueEvent, token: Uuid): Promise<boolean> {
+  return (await findEvent(tx, orgId, id, { lock: 'update' }))?.leaseToken === token
+}
+
+/** Locks the places of media items in albums, in the order of migration 0012: the trigger takes them row by row. */
+const lockPlaces = (tx: Tx, ids: SQL) =>
+  tx.execute(sql`select from ${albumMedia} where media_id = ${ids} order by media_id, album_id for update`)
+
+type TakenRow = Pick<MediaRow, 'id' | 'orgId' | 'uploaderId' | 'version' | 'deletedAt'>
+
+/**
+ * Media items leave the library with the event. Returns those that were in it, and not in the trash. The times of the
+ * deletion and of the withdrawal are the same for these, by which `putBack` knows them. Call with the rows locked.
+ */
+export async function takeOut(
+  tx: Tx,
+  ids: readonly Uuid[],
+  o: { event: Uuid; token: Uuid; seconds: number },
+): Promise<TakenRow[]> {
   const these = sql`any(${sql.param([...ids])}::uuid[])`
-  // Their places in albums, in the order of migration 0012: the trigger takes them row by row.
-  await tx.execute(sql`select from ${albumMedia} where media_id = ${these} order by media_id, album_id for update`)
-  await tx.execute(sql`update ${media} set deleted_at = coalesce(deleted_at, now()),
-    deleted_by = coalesce(deleted_by, uploader_id), purging_at = coalesce(purging_at, now()),
-    version = version + case when purging_at is null then 1 else 0 end,
-    updated_at = case when purging_at is null then now() else updated_at end
-    where id = ${these}`)
+  await lockPlaces(tx, these)
+  const left = await tx
+    .update(media)
+    .set({
+      deletedAt: sql`coalesce(deleted_at, now())`,
+      deletedBy: sql`coalesce(deleted_by, uploader_id)`,
+      purgingAt: sql`now()`,
+      leavingWith: o.event,
+      version: sql`version + 1`,
+      updatedAt: sql`now()`,
+    })
+    .where(sql`id = ${these} and purging_at is null`)
+    .returning({
+      ...{ id: media.id, orgId: media.orgId, uploaderId: media.uploaderId, version: media.version },
+      ...{ deletedAt: media.deletedAt, isNew: sql<boolean>`deleted_at = purging_at` },
+    })
   await lease(tx, { table: media, id: media.id }, ids, o)
+  return left.filter(({ isNew }) => isNew)
+}
+
+/**
+ * Undoes `takeOut` for what has lost nothing, unless an erasure has taken it since. Returns those that are back in the
+ * library. Call with the event and the rows locked.
+ */
+export async function putBack(tx: Tx, ids: readonly Uuid[], event: Uuid): Promise<{ id: Uuid }[]> {
+  const these = sql`any(${sql.param([...ids])}::uuid[])`
+  await lockPlaces(tx, these)
+  const unlessTrashed = (column: SQL) => sql`case when deleted_at <> purging_at then ${column} end`
+  const back = await tx
+    .update(media)
+    .set({
+      deletedAt: unlessTrashed(sql`deleted_at`),
+      deletedBy: unlessTrashed(sql`deleted_by`),
+      purgingAt: null,
+      leavingWith: null,
+      version: sql`version + 1`,
+      updatedAt: sql`now()`,
+      leaseAt: sql`now()`,
+      leaseToken: null,
+    })
+    .where(sql`id = ${these} and leaving_with = ${event}`)
+    .returning({ id: media.id, deletedAt: media.deletedAt })
+  return back.filter(({ deletedAt }) => deletedAt === null)
 }
 
 /** Gives back the leases of media items that were not purged: the next process of a run may purge them. */

@@ -1,8 +1,10 @@
 import { newUuid } from '../../../lib/contract/ids.ts'
 import type { RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
+import { safeMessage } from '../../../lib/runtime/log-error.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Due, RetentionTarget } from '../../retention/target.ts'
 import type { RunDeps } from './deps.ts'
-import { judgeAmount, judgeClocks, type Refusal, reasonOf } from './plan.ts'
+import { judgeAmount, judgeClocks, needsColdTier, type Refusal, reasonOf } from './plan.ts'
 import { admitRun, endRun, refuseRun, registerRun, resultOf } from './queries.ts'
 import { report } from './report.ts'
 import { workOff } from './work.ts'
@@ -27,25 +29,25 @@ export async function carryOut(deps: RunDeps, target: RetentionTarget, run: Rete
 
 /** What is due, by the time at which the run began; or why it does not begin. */
 async function begin(
-  { db }: RunDeps,
+  { db, store }: RunDeps,
   target: RetentionTarget,
   run: RetentionRun,
 ): Promise<{ due: Due } | { refusal: Refusal }> {
   const seen = await db.inTransaction({}, (tx) => registerRun(tx, run))
-  const skew = judgeClocks(seen.nowMs, Date.now())
-  if (skew) {
-    await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...skew, due: 0, held: 0 }))
-    return { refusal: skew }
+  const unfit = judgeClocks(seen.nowMs, Date.now()) ?? (needsColdTier(run) ? await judgeColdTier(store) : undefined)
+  if (unfit) {
+    await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...unfit, due: 0, held: 0 }))
+    return { refusal: unfit }
   }
   const dueAt = (at: string): Due => ({ at, rules: run.rules })
   if (seen.clockAt !== null) return { due: dueAt(seen.clockAt) }
   const due = dueAt(seen.appNow)
   // Before the guards are asked, not in the transaction that records their answer: counting may take a while.
-  const [{ due: count, held }, total] = await db.read({}, async (tx) => [
-    await target.countDue(tx, due),
-    await target.total(tx),
-  ])
-  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, total })
+  const { count, held, total } = await db.read({}, async (tx) => {
+    const { due: count, held } = await target.countDue(tx, due)
+    return { count, held, total: count > target.few ? await target.total(tx) : count }
+  })
+  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, few: target.few, held, total })
   if (refusal) {
     await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...refusal, due: count, held }))
     return { refusal }
@@ -53,6 +55,16 @@ async function begin(
   return {
     due: dueAt(await db.inTransaction({}, (tx) => admitRun(tx, run.run, { clockAt: due.at, due: count, held }))),
   }
+}
+
+/** Refuses a run whose objects would have nowhere to go, before its first item fails. */
+async function judgeColdTier(store: Pick<ObjectStore, 'checkColdTier'>): Promise<Refusal | undefined> {
+  const error = await store.checkColdTier().then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (error === undefined) return undefined
+  return { ended: 'StoreUnavailable', reason: `The cold tier cannot be used: ${safeMessage(error)}`.slice(0, 512) }
 }
 
 function present(row: Awaited<ReturnType<typeof resultOf>>, refusal?: Refusal): RetentionResult {

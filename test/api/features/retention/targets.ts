@@ -1,17 +1,20 @@
 import t from 'tap'
+import { sql } from '../../../../api/db/orm.ts'
 import { boundPieces, measurePieces, unusedPieces } from '../../../../api/features/highlights/pieces/pieces.ts'
 import { expiredUploads } from '../../../../api/features/media/uploads/retention-target.ts'
 import { oldNotifications } from '../../../../api/features/notifications/retention-target.ts'
 import { addHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
 import { findUsage } from '../../../../api/features/users/queries.ts'
+import { cutoffOf } from '../../../../api/retention/policies-queries.ts'
 import type { RetentionTarget } from '../../../../api/retention/target.ts'
+import { RETENTION_TARGETS, type RetentionTarget as TargetName } from '../../../../crds/retention-rules.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
-import { piecesPrefix, stagedChunkKey } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
 import { aHighlightManifest } from '../../../support/highlights.ts'
 import { aRun } from '../../../support/retention.ts'
+import { retentionItems } from '../../../support/retention-items.ts'
 
 /** Runs for the targets that are smaller than the trash; what all have in common is tested with that. */
 const { database, place, world, base } = await startConversionTest(t)
@@ -20,6 +23,7 @@ const { store } = place
 const { org, user } = world
 const deps = { db, store, log: base.log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
 const { signal } = deps
+const { anUpload, isStored, aNotification, aSource, hasPieces } = retentionItems({ admin, store }, world)
 
 const carry = (target: RetentionTarget, after: string, change: Partial<RetentionRun> = {}) =>
   carryOut(deps, target, aRun(target.name, { rules: [{ after, action: 'purge' }], ...change }))
@@ -46,25 +50,33 @@ t.beforeEach(async () => {
   }
 })
 
+t.test(
+  'every target: without a policy the default counts, with one its purge, without a purge nothing is ever over',
+  async (t) => {
+    const due = { at: '2026-06-30T12:00:00Z', rules: [{ after: 'P1D', action: 'purge' as const }] }
+    const cutoff = async (target: TargetName) => {
+      const { rows } = await db.read({}, (tx) =>
+        tx.execute<{
+          at: string
+        }>(sql`select to_char(${cutoffOf(due, target, 'P10D')} at time zone 'UTC', 'YYYY-MM-DD') as at,
+        ${cutoffOf(due, target, 'P10D')} = '-infinity' as never`),
+      )
+      return rows[0]
+    }
+    for (const target of RETENTION_TARGETS) {
+      await admin.query('delete from retention_policies')
+      t.match(await cutoff(target), { at: '2026-06-20', never: false }, target)
+      await policy(target, 'P20D')
+      t.match(await cutoff(target), { at: '2026-06-10', never: false })
+      await policy(target === 'Uploads' ? 'AuditLog' : 'Uploads', 'P1D')
+      await admin.query('update retention_policies set purge_after = null where target = $1', [target])
+      t.match(await cutoff(target), { never: true })
+    }
+  },
+)
+
 // ---------------------------------------------------------------- uploads
 
-/** A session with one chunk in the store, whose last chunk came so long ago. */
-async function anUpload(state: string, idle: string): Promise<Uuid> {
-  const [id, mediaId] = [newUuid(), newUuid()]
-  await admin.query(
-    `insert into uploads (id, org_id, uploader_id, media_id, layout, state, filename, mime_type, file_size_bytes, chunk_size_bytes,
-        total_chunks, expires_at, absolute_expires_at)
-      values ($1, $2, $3, $4, 'staged', $5, 'f', 'video/mp4', 10, 5, 2, now() - $6::interval + interval '1 day', now() + interval '1 day')`,
-    [id, org, user, mediaId, state, idle],
-  )
-  await admin.query(
-    `insert into upload_chunks (org_id, upload_id, chunk_index, size_bytes, sha256, etag) values ($1, $2, 0, 5, '', '')`,
-    [org, id],
-  )
-  await store.put(stagedChunkKey(org, id, 0), 'bytes', { contentType: 'video/mp4' })
-  return id
-}
-const isStored = async (id: Uuid) => (await store.head(stagedChunkKey(org, id, 0))) !== undefined
 const stateOf = async (id: Uuid) => (await admin.query('select state from uploads where id = $1', [id])).rows[0]?.state
 
 t.test(
@@ -98,25 +110,6 @@ t.test('uploads: a longer policy keeps what was left, and a hold keeps all', asy
 
 // ---------------------------------------------------------------- notifications
 
-async function aNotification(age: string, startAt = "now() - interval '1 year'"): Promise<Uuid> {
-  const [id, event, comment] = [newUuid(), newUuid(), newUuid()]
-  await admin.query(
-    `insert into events (id, org_id, owner_id, title, start_at, status) values ($1, $2, $3, 'E', ${startAt}, 'active')`,
-    [event, org, user],
-  )
-  await admin.query(
-    `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
-      values ($1, $2, $3, 'meta', $3, 'event', $4, 'B')`,
-    [comment, org, event, user],
-  )
-  await admin.query(
-    `insert into notifications (id, org_id, template, event_id, user_id, comment_id, created_at)
-      values ($1, $2, 'Mention.v1', $3, $4, $5, now() - $6::interval)`,
-    [id, org, event, user, comment, age],
-  )
-  return id
-}
-
 t.test('notifications: old ones go, except those of an event that is to come, and under a hold', async (t) => {
   for (let i = 0; i < 3; i++) await aNotification('91 days')
   const [needed, young] = [await aNotification('91 days', `now() + interval '1 day'`), await aNotification('89 days')]
@@ -142,12 +135,6 @@ t.test('notifications: no policy removes what the stream may still repeat', asyn
 
 // ---------------------------------------------------------------- pieces of highlights
 
-/** A source with pieces of so many bytes in the store, which the highlight has used. */
-async function aSource(bytes: number): Promise<Uuid> {
-  const id = await world.upload('video/mp4', { bytes: 0 })
-  await store.put(`${piecesPrefix(org, id)}01.x/d/piece.json`, Buffer.alloc(bytes), { contentType: 'application/json' })
-  return id
-}
 async function aHighlight(...sources: Uuid[]): Promise<Uuid> {
   const id = newUuid()
   await admin.query(
@@ -176,11 +163,6 @@ const complete = (id: Uuid, sources: Uuid[]) =>
 const stored = async () =>
   (await admin.query('select highlight_bytes::int, piece_bytes::int from user_storage where user_id = $1', [user]))
     .rows[0]
-const hasPieces = async (id: Uuid) => {
-  for await (const _ of store.list(piecesPrefix(org, id))) return true
-  return false
-}
-
 t.test(
   'what a highlight and its pieces take counts for the one who made it, and no longer when it is gone',
   async (t) => {
