@@ -143,7 +143,8 @@ export async function deletePurged(
 export const countTrash = (tx: Tx): Promise<number> => tx.$count(media, sql`${media.deletedAt} is not null`)
 
 /** Whether a row of media items is due for the trash of a run. */
-export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}`
+export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}
+  and (leaving_with is null or not exists (select from ${events} e where e.id = leaving_with))`
 
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
