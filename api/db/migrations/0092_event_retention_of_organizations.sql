@@ -4,7 +4,7 @@
 set local lock_timeout = '2s';
 
 alter table organizations
-  add column event_retention_years smallint check (event_retention_years between 1 and 30);
+  add column event_retention_years integer check (event_retention_years between 1 and 30);
 
 create policy tenant_settings on organizations for update to keepsake_api
   using (id = nullif(current_setting('app.org', true), '')::uuid)
