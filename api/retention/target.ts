@@ -89,6 +89,9 @@ export interface RetentionTarget<Item extends object = object> {
   ): Promise<{ lines: ReportLine[]; last: string }>
 }
 
+/** As much of a target as the worker's sweep needs, for its guards. */
+export type Swept = Pick<RetentionTarget, 'name' | 'few' | 'total' | 'countDue'>
+
 export interface ClaimOptions {
   limit: number
   seconds: number

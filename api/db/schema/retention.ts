@@ -19,6 +19,28 @@ export const retentionPolicies = pgTable('retention_policies', {
 })
 export type RetentionPolicyRow = typeof retentionPolicies.$inferSelect
 
+/** How the worker sees the policies of the cluster: one row. */
+export const retentionMirror = pgTable('retention_mirror', {
+  one: boolean().primaryKey().default(true),
+  version: bytes().notNull().default(0),
+  notServedSince: time(),
+  notServedAt: time(),
+})
+
+/** The worker's sweep of each target. */
+export const retentionSweeps = pgTable('retention_sweeps', {
+  target: text({ enum: RETENTION_TARGETS }).primaryKey(),
+  clockAt: time().notNull(),
+  refused: text({ enum: ['ConfirmationRequired', 'ClockSkew'] }),
+  reason: text(),
+  refusedSince: time(),
+  askedAt: time(),
+  due: bytes(),
+  confirmedDue: bytes(),
+  confirmedAt: time(),
+})
+export type RetentionSweepRow = typeof retentionSweeps.$inferSelect
+
 export const retentionRuns = pgTable('retention_runs', {
   run: text().primaryKey(),
   policy: text().notNull(),

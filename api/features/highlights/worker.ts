@@ -5,7 +5,6 @@ import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-work
 import type { GaugeOfRows } from '../../worker/metrics.ts'
 import { countWaiting } from '../../worker/runs/admission-queries.ts'
 import { workedKind } from '../../worker/runs/worked-kind.ts'
-import { unlessPolicy } from '../../worker/unless-policy.ts'
 import { boundPieces, measurePieces, purgeUnused } from './pieces/pieces.ts'
 import { startRenderAdmission } from './render/admission.ts'
 import { RENDER_LINE } from './render/admission-queries.ts'
@@ -40,7 +39,7 @@ export function highlightWorker(given: FeatureWorkerDeps<z.output<typeof Highlig
       { name: 'highlights', run: (_, signal) => purgeHighlights(deps, { signal }) },
       { name: 'pieces', run: (_, signal) => measurePieces(deps, signal) },
       { name: 'pieces-bound', run: (_, signal) => boundPieces(deps, bounds, signal) },
-      unlessPolicy(given.db, 'PieceCache', { name: 'unused-pieces', run: (_, signal) => purgeUnused(deps, signal) }),
+      { name: 'unused-pieces', order: 'purges', run: (_, signal) => purgeUnused(deps, signal) },
     ],
     // A slot for renders became free. The payload is the organization.
     channels: { renders: (orgId) => admission.wake(orgId as Uuid | undefined) },

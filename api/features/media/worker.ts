@@ -6,7 +6,6 @@ import type { CounterOf, GaugeOfRows } from '../../worker/metrics.ts'
 import { countWaiting } from '../../worker/runs/admission-queries.ts'
 import { workedKind } from '../../worker/runs/worked-kind.ts'
 import type { SweepTask } from '../../worker/sweep.ts'
-import { unlessPolicy } from '../../worker/unless-policy.ts'
 import { startVideoAdmission } from './conversion/admission.ts'
 import { VIDEOS } from './conversion/admission-queries.ts'
 import type { BatchPriority } from './conversion/batch-plan.ts'
@@ -90,9 +89,9 @@ function mediaTasks(deps: PurgeDeps): SweepTask[] {
   const isUpgrading = () => performance.now() - startedAt < UPGRADE_MS
   return [
     { name: 'pairs', run: async (_, signal) => isUpgrading() && pairLeftHalves(db, signal) },
-    unlessPolicy(db, 'Uploads', { name: 'uploads', run: () => expireSessions(db, store, { log }) }),
+    { name: 'uploads', order: 'purges', run: () => expireSessions(db, store, { log }) },
     { name: 'intents', run: () => forgetIntents(db, store, { log }) },
-    unlessPolicy(db, 'MediaTrash', { name: 'purge', run: (_, signal) => purgeDue(deps, { signal }) }),
+    { name: 'purge', order: 'purges', run: (_, signal) => purgeDue(deps, { signal }) },
     { name: 'purged', run: (_, signal) => sweepPurged(deps, { signal }) },
   ]
 }

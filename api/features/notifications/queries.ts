@@ -3,8 +3,6 @@ import type { Tx } from '../../db/db.ts'
 import { and, eq, inArray, isNotNull, or, sql } from '../../db/orm.ts'
 import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
 import { users } from '../../db/schema/users.ts'
-import { APP_NOW } from '../../retention/clock.ts'
-import { isHeld, lockHolds } from '../../retention/holds-queries.ts'
 import type { DownloadKey } from '../downloads/queries.ts'
 import { isParticipant } from '../events/queries.ts'
 import type { Addressed, ChannelName } from './channel.ts'
@@ -136,26 +134,6 @@ export async function mailAddressesOf(tx: Tx, notificationIds: readonly Uuid[]):
 export async function findNotification(tx: Tx, id: Uuid): Promise<NotificationRow | undefined> {
   const [row] = await tx.select().from(notifications).where(eq(notifications.id, id))
   return row
-}
-
-/**
- * Deletes notifications that are older than `days`, except those of events that are still to come: the link of their mail
- * leads through them, and those under a hold. Returns how many; call again while it returns `batch`.
- */
-export async function deleteOldNotifications(tx: Tx, days: number, batch: number): Promise<number> {
-  await lockHolds(tx)
-  const old = sql`select ctid from ${notifications}
-    where ${notifications.createdAt} < ${APP_NOW} - make_interval(days => ${days})
-      and not exists (select from events where events.id = ${notifications.eventId} and events.status = 'active'
-        and coalesce(events.end_at, events.start_at) > now() - make_interval(days => 1))
-      and not ${isHeld({
-        person: sql`notifications.user_id`,
-        organization: sql`notifications.org_id`,
-        event: (id) => sql`notifications.event_id = ${id}`,
-      })}
-    limit ${batch}`
-  const { rowCount } = await tx.execute(sql`delete from ${notifications} where ctid = any(array(${old}))`)
-  return rowCount ?? 0
 }
 
 /** After a renewal of its link: what the sender does with the notification next is about the new one. */

@@ -9,7 +9,8 @@ import { cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due } from '../../retention/target.ts'
 
 export const NOTIFICATION_LEASES = { table: notifications, id: notifications.id }
-const DEFAULT = 'P90D'
+/** Longer than the stream keeps events: a message that comes again later could not be told from a new one. */
+export const DEFAULT = 'P90D'
 
 /** Not before the stream has forgotten its events, whatever a policy says: a message that comes again would be a new one. */
 const before = (due: Due): SQL =>
@@ -50,6 +51,17 @@ export async function deleteLeased(tx: Tx, o: { ids: readonly Uuid[]; token: Uui
   const free = rows.filter((row) => !row.kept).map(({ id }) => id)
   await tx.delete(notifications).where(sql`${notifications.id} = any(${sql.param(free)}::uuid[])`)
   return free.length
+}
+
+/**
+ * Deletes old notifications, except those that are needed or held. Returns how many; call again while it returns `batch`.
+ */
+export async function deleteOldNotifications(tx: Tx, due: Due, batch: number): Promise<number> {
+  await lockHolds(tx)
+  const old = sql`select n.ctid from ${notifications} n
+    where n.created_at < ${before(due)} and not ${isNeeded} and not ${isNotificationHeld} limit ${batch}`
+  const { rowCount } = await tx.execute(sql`delete from ${notifications} where ctid = any(array(${old}))`)
+  return rowCount ?? 0
 }
 
 export const countNotifications = (tx: Tx): Promise<number> => tx.$count(notifications)

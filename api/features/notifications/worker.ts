@@ -1,6 +1,6 @@
 import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import type { GaugeOfRows } from '../../worker/metrics.ts'
-import { unlessPolicy } from '../../worker/unless-policy.ts'
+import { sweepTarget } from '../../worker/sweep-target.ts'
 import type { Channel, ChannelPart } from './channel.ts'
 import { CHANNELS } from './channels.ts'
 import { type Compose, composer } from './compose.ts'
@@ -13,13 +13,12 @@ import {
   oldestPendingSeconds,
   suppressPending,
 } from './delivery-queries.ts'
-import { deleteOldNotifications } from './queries.ts'
+import { DEFAULT, deleteOldNotifications } from './retention-queries.ts'
+import { oldNotifications } from './retention-target.ts'
 import { type Sender, startSender } from './sender.ts'
 import type { NotificationSettings } from './settings.ts'
 
 const GIVE_UP_DAYS = 3
-/** Longer than the stream keeps events: a message that comes again later could not be told from a new one. */
-const KEPT_DAYS = 90
 const BATCH = 1000
 
 export function notificationWorker(deps: FeatureWorkerDeps<NotificationSettings>): FeatureWorker {
@@ -58,10 +57,7 @@ export function workerOf(deps: Deps, given: readonly ChannelPart[], compose: Com
     channels: { notifications: wake },
     tasks: [
       { name: 'notifications', run: () => tidy(deps, parts) },
-      unlessPolicy(deps.db, 'Notifications', {
-        name: 'old-notifications',
-        run: (_, signal) => deleteOld(deps, signal),
-      }),
+      { name: 'old-notifications', order: 'purges', run: (_, signal) => deleteOld(deps, signal) },
     ],
     gauges: GAUGES,
     async stop() {
@@ -87,9 +83,12 @@ async function tidy({ db }: Deps, parts: readonly ChannelPart[]): Promise<void> 
   })
 }
 
-async function deleteOld({ db }: Deps, signal: AbortSignal): Promise<void> {
-  const deleteSome = () => db.inTransaction({}, (tx) => deleteOldNotifications(tx, KEPT_DAYS, BATCH))
-  while (!signal.aborted && (await deleteSome()) === BATCH);
+async function deleteOld(deps: Deps, signal: AbortSignal): Promise<void> {
+  await sweepTarget(deps, oldNotifications, DEFAULT, async ({ due, mayClaim }) => {
+    const deleteSome = () =>
+      deps.db.inTransaction({}, async (tx) => ((await mayClaim(tx)) ? deleteOldNotifications(tx, due, BATCH) : 0))
+    while (!signal.aborted && (await deleteSome()) === BATCH);
+  })
 }
 
 const GAUGES: readonly GaugeOfRows[] = [

@@ -1,7 +1,10 @@
+import { RETENTION_TARGETS, type RetentionTarget } from '../../../crds/retention-rules.ts'
 import { formatId } from '../../../lib/contract/ids.ts'
 import { type Commands, idOf, textOf, UsageError } from '../../command-line/command.ts'
 import { HOLD_KINDS, type HoldKind, type LegalHoldRow, listHolds } from './hold-queries.ts'
 import { addHold, ID_KIND_OF, releaseHold } from './holds.ts'
+import { type HeldBack, listRefused } from './sweep-queries.ts'
+import { confirmSweep } from './sweeps.ts'
 
 const MAX_LISTED = 500
 const MAX_TEXT = 200
@@ -45,7 +48,45 @@ export const retentionCommands: Commands = {
       return { ...shown(row), released }
     },
   },
+  'sweep list': {
+    args: [],
+    help: ['sweep list', 'show what no policy governs and the worker does not purge before you have looked, and why'],
+    async run({ db }) {
+      const rows = await db.read({}, listRefused)
+      return { held_back: rows.map(shownSweep) }
+    },
+  },
+  'sweep confirm': {
+    args: ['TARGET'],
+    options: { due: 'string' },
+    help: [
+      'sweep confirm TARGET --due COUNT',
+      'let the worker purge so many of TARGET for good; COUNT is what sweep list shows. It begins within',
+      'some minutes, and asks again if more than a fifth more are due by then',
+    ],
+    async run({ db }, [text = ''], options) {
+      const due = Number(textOf(options, 'due') ?? Number.NaN)
+      if (!Number.isSafeInteger(due) || due < 0) throw new UsageError('sweep confirm needs --due, a number')
+      return { confirmed: shownSweep(await confirmSweep(db, asTarget(text), due)) }
+    },
+  },
 }
+
+function asTarget(text: string): RetentionTarget {
+  const target = RETENTION_TARGETS.find((known) => known === text)
+  if (!target) throw new UsageError(`${text} is not a target; the targets are ${RETENTION_TARGETS.join(', ')}`)
+  return target
+}
+
+const shownSweep = (row: HeldBack) => ({
+  target: row.target,
+  due: row.due,
+  refused: row.refused,
+  reason: row.reason,
+  since: row.since,
+  last_sweep: row.clockAt,
+  confirmed_due: row.confirmedDue,
+})
 
 function asKind(text: string): HoldKind {
   const kind = HOLD_KINDS.find((known) => known === text)

@@ -1,9 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { RETENTION_POLICIES } from '../../../crds/retention-policy.ts'
 import { ClusterError, type KubeObject, type Reflection } from '../../../lib/runtime/kube/cluster.ts'
 import type { FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import { keyedQueue } from '../../worker/keyed-queue.ts'
-import { replacePolicies } from './mirror-queries.ts'
-import { PolicyObject, policiesInForce } from './policy-plan.ts'
+import { readVersion, writeNotServed, writeSeen } from './mirror-queries.ts'
+import { policiesInForce } from './policy-plan.ts'
 
 type Deps = Pick<FeatureWorkerDeps, 'db' | 'cluster' | 'namespace' | 'log'>
 
@@ -49,18 +50,55 @@ function watch({ cluster, namespace, log }: Deps, changed: () => void): Reflecti
 
 const isNotServed = (error: unknown) => error instanceof ClusterError && error.isNotServed
 
-export async function mirrorPolicies({ db, cluster, namespace, log }: Deps): Promise<void> {
-  const objects = await cluster.list<KubeObject>(RETENTION_POLICIES, { namespace }).catch((error: unknown) => {
-    // A cluster of an installation without the kind: there are no policies, and the sweep does all the work.
-    if (isNotServed(error)) return []
+/** Far longer than a list takes: one that hangs must not keep the next change from being seen. */
+const LIST_MS = 20_000
+/** Looks of other workers that were written meanwhile. */
+const MAX_OUTDATED = 10
+
+/**
+ * Looks at the cluster, and writes what it has found. A look is written only if none was written since it began: so a list that
+ * was read before never replaces a later one. No transaction waits for the cluster. Throws where it is not known what is in force.
+ */
+export async function mirrorPolicies(deps: Deps, o: { listMs?: number } = {}): Promise<void> {
+  for (let attempt = 0; attempt < MAX_OUTDATED; attempt++) {
+    if (await lookOnce(deps, o.listMs ?? LIST_MS)) return
+  }
+  throw new Error('other workers write the retention policies all the time')
+}
+
+/** False: another look was written meanwhile. */
+async function lookOnce(deps: Deps, listMs: number): Promise<boolean> {
+  const { db, log } = deps
+  const version = await db.read({}, readVersion)
+  const objects = await listPolicies(deps, listMs)
+  if (objects === 'not served') {
+    const written = await db.inTransaction({}, (tx) => writeNotServed(tx, version))
+    if (written === 'waits')
+      throw new Error('the cluster does not know retention policies any more; keeping those it had')
+    return written === 'none'
+  }
+  const seen = policiesInForce(objects)
+  // The API server lets none through; one that a later version let through must not make its target the sweep's.
+  if (seen.strange.length > 0) {
+    log.warn({ policies: seen.strange }, 'retention policies cannot be read; their targets are left alone')
+  }
+  return db.inTransaction({}, (tx) => writeSeen(tx, version, seen))
+}
+
+async function listPolicies({ cluster, namespace }: Deps, ms: number): Promise<KubeObject[] | 'not served'> {
+  const listed = cluster.list<KubeObject>(RETENTION_POLICIES, { namespace }).catch((error: unknown) => {
+    if (isNotServed(error)) return 'not served' as const
     throw error
   })
-  const policies = objects.flatMap((object) => {
-    const { data, error } = PolicyObject.safeParse(object)
-    // The API server lets none through; one that it let through earlier must not make its target the sweep's.
-    if (error) log.warn({ policy: object.metadata.name, err: error }, 'a retention policy cannot be read')
-    return data ?? []
+  const waited = new AbortController()
+  const late = sleep(ms, undefined, { signal: waited.signal }).then(() => {
+    throw new Error(`no list of the retention policies within ${ms} ms`)
   })
-  if (policies.length < objects.length) return
-  await db.inTransaction({}, (tx) => replacePolicies(tx, policiesInForce(policies)))
+  try {
+    return await Promise.race([listed, late])
+  } finally {
+    waited.abort()
+    // Whichever has lost says nothing any more.
+    for (const lost of [listed, late]) lost.catch(() => {})
+  }
 }

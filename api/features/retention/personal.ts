@@ -27,6 +27,16 @@ export const retentionPart: PersonalPart = {
       kept: 'as long as the run',
       columns: { process: { harmless: 'random' } },
     },
+    retention_mirror: {
+      holds: 'how the worker sees the policies of the cluster',
+      kept: 'always, one row',
+      columns: {},
+    },
+    retention_sweeps: {
+      holds: 'when the worker last purged what no policy governs, and what keeps it from that',
+      kept: 'always, a row for each target',
+      columns: { reason: { harmless: 'why it does not begin, in numbers' } },
+    },
     legal_holds: {
       holds: 'what must not be purged, by order of administrators',
       kept: 'always, as proof',

@@ -1,51 +1,5 @@
 import type { RetentionRun } from '../../../lib/contract/retention.ts'
 
-/** More than this between the clock of the database and that of the pod means that either may be wrong. */
-export const MAX_SKEW_MS = 3_600_000
-/** More than this since the last run of the target: a clock may have jumped, since a month has no fewer slots than one. */
-export const MAX_PAUSE_DAYS = 31
-
-export interface Refusal {
-  ended: 'ClockSkew' | 'ConfirmationRequired' | 'StoreUnavailable'
-  reason: string
-}
-
-/** Refuses a process whose clock differs from the database's. */
-export function judgeClocks(databaseMs: number, ownMs: number): Refusal | undefined {
-  const minutes = Math.round(Math.abs(databaseMs - ownMs) / 60_000)
-  return Math.abs(databaseMs - ownMs) <= MAX_SKEW_MS
-    ? undefined
-    : {
-        ended: 'ClockSkew',
-        reason: `The clocks of the database and of this pod differ by ${minutes} minutes; nothing was done`,
-      }
-}
-
-/** Refuses what looks like a clock that has jumped, or a rule that was not meant. A person can confirm it. */
-export function judgeAmount(
-  o: { daysSinceLast: number | null; due: number; few: number; held: number; total: number } & Pick<
-    RetentionRun,
-    'maxDuePercent' | 'confirmed'
-  >,
-): Refusal | undefined {
-  // A person who is asked about nothing learns to confirm everything.
-  if (o.confirmed || o.due + o.held === 0) return undefined
-  const refuse = (reason: string): Refusal => ({ ended: 'ConfirmationRequired', reason })
-  if (o.daysSinceLast !== null && o.daysSinceLast > MAX_PAUSE_DAYS) {
-    const days = Math.floor(o.daysSinceLast)
-    return refuse(
-      `${o.due} are due, and the last run was ${days} days ago by the clock of the database; confirm the run`,
-    )
-  }
-  const percent = o.total > 0 ? (100 * o.due) / o.total : 0
-  if (o.due > o.few && percent > o.maxDuePercent) {
-    return refuse(
-      `${o.due} of ${o.total} are due, more than maxDuePercent (${o.maxDuePercent}) allows; confirm the run`,
-    )
-  }
-  return undefined
-}
-
 /** Words about a run whose figures do not say enough; undefined if they do. */
 export function reasonOf(o: { refusal: string | undefined; held: number }): string | undefined {
   const held = o.held > 0 ? [`${o.held} due ${o.held === 1 ? 'item is' : 'items are'} kept by legal holds`] : []

@@ -1,13 +1,11 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { RetentionError, RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, eq, isNull, type SQL, sql } from '../../db/orm.ts'
+import { and, eq, isNull, sql } from '../../db/orm.ts'
 import { retentionCounts, retentionRuns } from '../../db/schema/retention.ts'
 import { APP_NOW } from '../../retention/clock.ts'
+import { daysSinceLast, exactly } from '../../retention/sweeps-queries.ts'
 import type { Done } from '../../retention/target.ts'
-
-/** A moment to the microsecond, in UTC, as Postgres reads it again. */
-const exactly = (time: SQL) => sql<string>`to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
 export interface Registered {
   /** `now()`, by which leases end. */
@@ -16,10 +14,7 @@ export interface Registered {
   /** `app_now()` when the run began; null before that. */
   clockAt: string | null
   ended: RetentionResult['ended'] | null
-  /**
-   * Between the last run of the target that began, and this one. Null: there was none. Dry runs do not count, for nothing asks
-   * before them; nor do runs by a clock that has been set back since.
-   */
+  /** Between the last run of the target that began, or its last sweep, and this one. Null: there was none. */
   daysSinceLast: number | null
 }
 
@@ -39,9 +34,7 @@ export async function registerRun(tx: Tx, run: RetentionRun): Promise<Registered
   }>(sql`
     select (extract(epoch from clock_timestamp()) * 1000)::float8 as now, ${exactly(APP_NOW)} as "appNow",
       ${exactly(sql`r.clock_at`)} as "clockAt", r.ended,
-      (extract(epoch from ${APP_NOW} - (select max(o.clock_at) from ${retentionRuns} o
-        where o.target = r.target and o.run <> r.run and not o.dry_run
-          and o.clock_at <= ${APP_NOW} + interval '1 hour')) / 86400)::float8 as days
+      ${daysSinceLast(sql`r.target`, sql`r.run`)} as days
     from ${retentionRuns} r where r.run = ${run.run}`)
   const [row] = rows
   if (!row) throw new Error(`the run ${run.run} has no row`)

@@ -2,9 +2,10 @@ import { newUuid } from '../../../lib/contract/ids.ts'
 import type { RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
+import { judgeAmount, judgeClocks, type Refusal } from '../../retention/guard-plan.ts'
 import type { Due, RetentionTarget } from '../../retention/target.ts'
 import type { RunDeps } from './deps.ts'
-import { judgeAmount, judgeClocks, needsColdTier, type Refusal, reasonOf } from './plan.ts'
+import { needsColdTier, reasonOf } from './plan.ts'
 import { admitRun, endRun, refuseRun, registerRun, resultOf } from './queries.ts'
 import { report } from './report.ts'
 import { workOff } from './work.ts'
@@ -47,7 +48,9 @@ async function begin(
     const { due: count, held } = await target.countDue(tx, due)
     return { count, held, total: count > target.few ? await target.total(tx) : count }
   })
-  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, few: target.few, held, total })
+  const refusal = run.dryRun
+    ? undefined
+    : judgeAmount({ ...run, ...seen, what: 'run', due: count, few: target.few, held, total })
   if (refusal) {
     await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...refusal, due: count, held }))
     return { refusal }

@@ -5,16 +5,18 @@ import type { Log } from '../../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import { HELD_SECONDS } from '../../../retention/holds-queries.ts'
-import type { Outcome, RetentionTarget } from '../../../retention/target.ts'
+import { releaseLeases } from '../../../retention/leases-queries.ts'
+import type { ClaimOptions, Outcome, RetentionTarget } from '../../../retention/target.ts'
+import { sweepTarget } from '../../../worker/sweep-target.ts'
 import {
   claimExcess,
   claimUnmeasured,
   claimUnused,
   countDuePieces,
   countPieces,
+  DEFAULT,
   deletePieces,
-  dueByRun,
-  dueBySweep,
+  dueBy,
   isBeyond,
   keepPieces,
   listDuePieces,
@@ -40,7 +42,7 @@ export const unusedPieces: RetentionTarget<Pieces> = {
   few: 1000,
   total: countPieces,
   countDue: countDuePieces,
-  claim: (tx, due, o) => claimUnused(tx, dueByRun(due), o),
+  claim: (tx, due, o) => claimUnused(tx, dueBy(due), o),
   about: ({ mediaId }) => ({ rows: [mediaId], id: formatId('media', mediaId) }),
   async handle({ db, store, pace, count }, pieces, { token }) {
     const bytes = await sizeOf(store, pieces)
@@ -116,16 +118,28 @@ export async function measurePieces(deps: Deps, signal: AbortSignal): Promise<nu
 /** Housekeeping: deletes pieces beyond the bounds, whether or not a policy deletes old ones. Returns of how many sources. */
 export async function boundPieces(deps: Deps, bounds: PieceBounds, signal: AbortSignal): Promise<number> {
   if (!(await deps.db.read({}, (tx) => isBeyond(tx, bounds)))) return 0
-  return purgeClaimed(deps, (tx, o) => claimExcess(tx, bounds, o), signal)
+  return purgeClaimed(deps, { claim: (tx, o) => claimExcess(tx, bounds, o), goesOn: async () => true }, signal)
 }
 
 /** Housekeeping without a policy: deletes pieces that were not used for 30 days. Returns of how many sources. */
-export const purgeUnused = (deps: Deps, signal: AbortSignal): Promise<number> =>
-  purgeClaimed(deps, (tx, o) => claimUnused(tx, dueBySweep, o), signal)
+export async function purgeUnused(deps: Deps, signal: AbortSignal): Promise<number> {
+  const purged = await sweepTarget(deps, unusedPieces, DEFAULT, ({ due, mayClaim, goesOn }) => {
+    const claim = async (tx: Tx, o: ClaimOptions) =>
+      (await mayClaim(tx)) ? claimUnused(tx, dueBy(due), o) : { items: [], held: 0 }
+    return purgeClaimed(deps, { claim, goesOn }, signal)
+  })
+  return purged ?? 0
+}
+
+interface Purging {
+  claim(tx: Tx, o: ClaimOptions): ReturnType<typeof claimUnused>
+  /** Whether claimed ones are still to be deleted. */
+  goesOn(): Promise<boolean>
+}
 
 async function purgeClaimed(
   { db, store, log }: Deps,
-  claim: (tx: Tx, o: { limit: number; seconds: number; token: Uuid }) => ReturnType<typeof claimUnused>,
+  { claim, goesOn }: Purging,
   signal: AbortSignal,
 ): Promise<number> {
   for (let purged = 0; ; ) {
@@ -134,8 +148,13 @@ async function purgeClaimed(
       claim(tx, { limit: BATCH, seconds: LEASE_SECONDS, token }),
     )
     if (items.length + held === 0) return purged
-    for (const pieces of items) {
+    for (const [i, pieces] of items.entries()) {
       if (signal.aborted) return purged
+      if (!(await goesOn())) {
+        const ids = items.slice(i).map(({ mediaId }) => mediaId)
+        await db.inTransaction({}, (tx) => releaseLeases(tx, PIECE_LEASES, { ids, token }))
+        return purged
+      }
       const outcome = await purgePieces({ db, store }, pieces, token).catch((error: unknown) => {
         log.warn({ err: error, media: pieces.mediaId }, 'could not delete pieces of a highlight; trying again later')
       })

@@ -3,7 +3,6 @@ import type { Tx } from '../../../db/db.ts'
 import { type SQL, sql } from '../../../db/orm.ts'
 import { mediaPieces } from '../../../db/schema/highlights.ts'
 import { media } from '../../../db/schema/media.ts'
-import { APP_NOW } from '../../../retention/clock.ts'
 import { HELD_SECONDS, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
 import { cutoffOf } from '../../../retention/policies-queries.ts'
@@ -11,7 +10,7 @@ import type { ClaimOptions, Due } from '../../../retention/target.ts'
 import { isMediaHeld } from '../../media/deletion/purge-queries.ts'
 
 export const PIECE_LEASES = { table: mediaPieces, id: mediaPieces.mediaId }
-const DEFAULT = 'P30D'
+export const DEFAULT = 'P30D'
 
 /** Pieces of one source. */
 export interface Pieces {
@@ -22,8 +21,7 @@ export interface Pieces {
   bytes: number
 }
 
-export const dueBySweep = sql`${APP_NOW} - ${DEFAULT}::interval`
-export const dueByRun = (due: Due): SQL => cutoffOf(due, 'PieceCache', DEFAULT)
+export const dueBy = (due: Due): SQL => cutoffOf(due, 'PieceCache', DEFAULT)
 
 const exactly = (time: SQL) => sql`to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 const columns = sql`p.media_id as "mediaId", p.org_id as "orgId", ${exactly(sql`p.used_at`)} as "usedAt", p.bytes::float8 as bytes`
@@ -115,7 +113,7 @@ export const countPieces = (tx: Tx): Promise<number> => tx.$count(mediaPieces)
 export async function countDuePieces(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isPieceHeld}))::float8 as held from ${mediaPieces} p
-    where p.used_at <= ${dueByRun(due)}`)
+    where p.used_at <= ${dueBy(due)}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }
@@ -123,7 +121,7 @@ export async function countDuePieces(tx: Tx, due: Due): Promise<{ due: number; h
 export async function listDuePieces(tx: Tx, due: Due, o: { after: string | undefined; limit: number }): Promise<Row[]> {
   const [at, id] = o.after?.split(' ') ?? []
   const { rows } = await tx.execute<Row>(sql`select ${columns}, ${isPieceHeld} as held from ${mediaPieces} p
-    where p.used_at <= ${dueByRun(due)}
+    where p.used_at <= ${dueBy(due)}
       ${at === undefined ? sql`` : sql`and (p.used_at, p.media_id) > (${at}::timestamptz, ${id}::uuid)`}
     order by p.used_at, p.media_id limit ${o.limit}`)
   return rows

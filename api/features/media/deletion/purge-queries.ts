@@ -8,7 +8,7 @@ import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
 import { cutoffOf } from '../../../retention/policies-queries.ts'
-import type { ClaimOptions, Due, ReportLine } from '../../../retention/target.ts'
+import type { ClaimOptions, Due, ReportLine, Swept } from '../../../retention/target.ts'
 import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
 import { restorableSince } from './window-queries.ts'
 
@@ -22,9 +22,9 @@ export interface Claimed {
 
 export type PurgedRow = Pick<MediaRow, 'id' | 'orgId' | 'version'> & { isHeld: boolean }
 
-/** Deleted before this time, a media item is due, where no run says otherwise. */
-const dueBySweep = sql`${restorableSince} - ${PURGE_GRACE}::interval`
-const dueByRun = (due: Due) => sql`${cutoffOf(due, 'MediaTrash', DEFAULT_RESTORE)} - ${PURGE_GRACE}::interval`
+/** Deleted before this time, a media item is due, as people are told. */
+const dueByNow = sql`${restorableSince} - ${PURGE_GRACE}::interval`
+const dueBy = (due: Due) => sql`${cutoffOf(due, 'MediaTrash', DEFAULT_RESTORE)} - ${PURGE_GRACE}::interval`
 
 /** Both halves of a Live Photo were deleted in one transaction. The image stands for them. */
 const standsForItself = sql`not (m.kind = 'video' and m.paired_media_id is not null)`
@@ -44,25 +44,21 @@ export const isMediaHeld = isHeld({
       where c.event_id = ${id} and m.id = any(v.media_ids)))`,
 })
 
-/**
- * Claims media items whose time in the trash is over, the longest first, and those whose process has died. Both halves of a
- * Live Photo are claimed, or neither. From the commit on they cannot be restored. What is under a hold is looked at again
- * later.
- */
-export const claimDue = (tx: Tx, o: ClaimOptions): Promise<Claims> => claimBefore(tx, dueBySweep, o)
-/** The same for a run of a policy. */
-export const claimDueOf = (tx: Tx, due: Due, o: ClaimOptions): Promise<Claims> => claimBefore(tx, dueByRun(due), o)
-
 export interface Claims {
   groups: Uuid[][]
   held: number
 }
 
-async function claimBefore(tx: Tx, before: SQL, o: ClaimOptions): Promise<Claims> {
+/**
+ * Claims media items whose time in the trash is over, the longest first, and those whose process has died. Both halves of a
+ * Live Photo are claimed, or neither. From the commit on they cannot be restored. What is under a hold is looked at again
+ * later.
+ */
+export async function claimDueOf(tx: Tx, due: Due, o: ClaimOptions): Promise<Claims> {
   // In the order of the index alone. Locked in it, too: what skips locked rows waits for no one, so any order will do.
   const { rows } = await tx.execute<{ id: Uuid; counterpart: Uuid | null }>(sql`
     select m.id, m.paired_media_id as counterpart from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${before} and m.lease_at <= now() and ${standsForItself}
+    where m.deleted_at is not null and m.deleted_at <= ${dueBy(due)} and m.lease_at <= now() and ${standsForItself}
       and ${isOfTrash}
     order by m.deleted_at, m.lease_at limit ${o.limit} for update skip locked`)
   return claimFree(tx, rows, o)
@@ -140,19 +136,22 @@ export async function deletePurged(
 }
 
 /** How many media items are in the trash. */
-export const countTrash = (tx: Tx): Promise<number> => tx.$count(media, sql`${media.deletedAt} is not null`)
+const countTrash = (tx: Tx): Promise<number> => tx.$count(media, sql`${media.deletedAt} is not null`)
 
 /** Whether a row of media items is due for the trash of a run. */
-export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}
+export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueBy(due)}
   and (leaving_with is null or not exists (select from ${events} e where e.id = leaving_with))`
 
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isMediaHeld}))::float8 as held from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)} and ${isOfTrash}`)
+    where m.deleted_at is not null and m.deleted_at <= ${dueBy(due)} and ${isOfTrash}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }
+
+/** The trash, for guards: as much of the target as its sweep needs, too. */
+export const TRASH: Swept = { name: 'MediaTrash', few: 1000, total: countTrash, countDue: countDueMedia }
 
 /** What a run would purge, as it would: the image stands for a Live Photo. `after` is the last id with its time. */
 export async function listDueMedia(
@@ -164,7 +163,7 @@ export async function listDueMedia(
   const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean }>(sql`
     select m.id, ${microseconds(sql`m.deleted_at`)} as since, ${isMediaHeld} as held,
       m.file_size_bytes::float8 as bytes from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)} and ${isOfTrash}
+    where m.deleted_at is not null and m.deleted_at <= ${dueBy(due)} and ${isOfTrash}
       ${at === undefined ? sql`` : sql`and (m.deleted_at, m.id) > (${at}::timestamptz, ${id}::uuid)`}
     order by m.deleted_at, m.id limit ${o.limit}`)
   const end = rows.at(-1)
@@ -175,8 +174,8 @@ const microseconds = (time: SQL) => sql`to_char(${time} at time zone 'UTC', 'YYY
 /** How long the oldest media item has been due for its purge, in seconds; 0 when none is. What holds keep is not due. */
 export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
-    select extract(epoch from ${dueBySweep} - m.deleted_at)::float8 as seconds from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueBySweep} and ${isOfTrash}
+    select extract(epoch from ${dueByNow} - m.deleted_at)::float8 as seconds from ${media} m
+    where m.deleted_at is not null and m.deleted_at <= ${dueByNow} and ${isOfTrash}
       and not ${isMediaHeld}
     order by m.deleted_at limit 1`)
   return rows[0]?.seconds ?? 0

@@ -4,6 +4,8 @@ import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import { changesOf } from '../../../requests/change.ts'
+import { releaseLeases } from '../../../retention/leases-queries.ts'
+import type { ClaimOptions } from '../../../retention/target.ts'
 import {
   attemptPurge,
   LEASE_SECONDS,
@@ -13,19 +15,24 @@ import {
   purgePrefixes,
 } from '../../../worker/runs/purge.ts'
 import { nextLook } from '../../../worker/runs/purge-plan.ts'
+import { sweepTarget } from '../../../worker/sweep-target.ts'
 import { listUnfinished, type StopDeps, stopConversions } from '../conversion/stop.ts'
 import { claimOf } from './erasure-queries.ts'
+import { DEFAULT_RESTORE } from './plan.ts'
 import {
   type Claimed,
-  claimDue,
+  type Claims,
+  claimDueOf,
   claimLooks,
   deletePurged,
   findPurging,
   forgetPurged,
   lockPurging,
+  MEDIA_LEASES,
   type PurgedRow,
   postponeHeld,
   recordLook,
+  TRASH,
 } from './purge-queries.ts'
 
 export interface PurgeDeps extends StopDeps, PrefixDeps {
@@ -33,16 +40,29 @@ export interface PurgeDeps extends StopDeps, PrefixDeps {
 }
 
 /**
- * Housekeeping, as keepsake_worker: purges what was deleted longer ago than it can be restored. Every step may run twice, and
- * any number of workers may do this. Returns how many media items it has purged.
+ * Housekeeping without a policy, as keepsake_worker: purges what was deleted longer ago than it can be restored. Every step may
+ * run twice, and any number of workers may do this. Returns how many media items it has purged.
  */
-export const purgeDue = (deps: PurgeDeps, o: PurgeOptions = {}): Promise<number> => purgeClaimed(deps, claimDue, o)
+export async function purgeDue(deps: PurgeDeps, o: PurgeOptions = {}): Promise<number> {
+  const purged = await sweepTarget(deps, TRASH, DEFAULT_RESTORE, ({ due, mayClaim, goesOn }) => {
+    const claim = async (tx: Tx, limits: ClaimOptions) =>
+      (await mayClaim(tx)) ? claimDueOf(tx, due, limits) : { groups: [], held: 0 }
+    return purgeClaimed(deps, { claim, goesOn }, o)
+  })
+  return purged ?? 0
+}
 
 /** The same for what one person has uploaded and what was withdrawn with the person's erasure, whatever its age. */
 export const purgeOf = (deps: PurgeDeps, userId: Uuid, o: PurgeOptions = {}): Promise<number> =>
-  purgeClaimed(deps, (tx, limits) => claimOf(tx, userId, limits), o)
+  purgeClaimed(deps, { claim: (tx, limits) => claimOf(tx, userId, limits), goesOn: async () => true }, o)
 
-async function purgeClaimed(deps: PurgeDeps, claim: typeof claimDue, o: PurgeOptions): Promise<number> {
+interface Purging {
+  claim(tx: Tx, o: ClaimOptions): Promise<Claims>
+  /** Whether claimed ones are still to be purged. */
+  goesOn(): Promise<boolean>
+}
+
+async function purgeClaimed(deps: PurgeDeps, { claim, goesOn }: Purging, o: PurgeOptions): Promise<number> {
   const { batch = 50, leaseSeconds = LEASE_SECONDS, signal } = o
   let purged = 0
   for (;;) {
@@ -53,8 +73,13 @@ async function purgeClaimed(deps: PurgeDeps, claim: typeof claimDue, o: PurgeOpt
     if (groups.length + held === 0) return purged
     failpoint('purge.claimed')
     const jobs = await listUnfinished(deps)
-    for (const ids of groups) {
+    for (const [i, ids] of groups.entries()) {
       if (signal?.aborted) return purged
+      if (!(await goesOn())) {
+        const left = groups.slice(i).flat()
+        await deps.db.inTransaction({}, (tx) => releaseLeases(tx, MEDIA_LEASES, { ids: left, token }))
+        return purged
+      }
       purged += await attemptPurge(deps, 'media item', { media: ids }, async () => {
         // The next round finds the resource gone and its pods, most likely, as well.
         if (await stopConversions(deps, jobs, ids)) return 0

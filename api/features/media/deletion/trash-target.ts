@@ -2,15 +2,7 @@ import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionTarget } from '../../../retention/target.ts'
 import { purgeGroup } from './purge.ts'
-import {
-  claimDueOf,
-  countDueMedia,
-  countTrash,
-  findPurging,
-  isDueMedia,
-  listDueMedia,
-  MEDIA_LEASES,
-} from './purge-queries.ts'
+import { claimDueOf, findPurging, isDueMedia, listDueMedia, MEDIA_LEASES, TRASH } from './purge-queries.ts'
 
 /** One media item or both halves of a Live Photo, the image first. */
 interface Trashed {
@@ -22,11 +14,8 @@ interface Trashed {
  * before, and what a late pod writes is found by the later looks of the worker.
  */
 export const mediaTrash: RetentionTarget<Trashed> = {
-  name: 'MediaTrash',
+  ...TRASH,
   leases: MEDIA_LEASES,
-  few: 1000,
-  total: countTrash,
-  countDue: countDueMedia,
   // Purges of events and of persons lease media items, too.
   isDue: isDueMedia,
   async claim(tx, due, o) {

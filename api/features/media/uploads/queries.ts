@@ -168,11 +168,12 @@ export async function abortUpload(tx: Tx, id: Uuid): Promise<void> {
     .where(and(eq(uploads.id, id), eq(uploads.state, 'open')))
 }
 
-/** Ends expired sessions, including those whose merge died and was never requested again. */
-export async function expireUploadRows(tx: Tx): Promise<number> {
+/** Ends sessions that had expired at this time, including those whose merge died and was never requested again. */
+export async function expireUploadRows(tx: Tx, at: string): Promise<number> {
   // A hold keeps what has arrived: the end of a session is followed by its removal.
   await lockHolds(tx)
-  const { rows } = await tx.execute(sql`select id from ${uploads} u where u.expires_at <= now() and ${isOver}
+  const { rows } =
+    await tx.execute(sql`select id from ${uploads} u where u.expires_at <= least(now(), ${at}::timestamptz) and ${isOver}
     and not ${isUploadHeld} for update skip locked`)
   return endExpired(tx, idsOf(rows))
 }

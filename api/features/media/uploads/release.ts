@@ -4,8 +4,10 @@ import type { Log } from '../../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import type { UploadRow } from '../../../db/schema/uploads.ts'
+import { type Sweep, sweepTarget } from '../../../worker/sweep-target.ts'
 import { abandonOldIntents, deleteIntent, mediaExists } from '../queries.ts'
 import { expireUploadRows, isUploadKept, listUnreleased, markReleased, markReleasedUnlessHeld } from './queries.ts'
+import { DEFAULT, UPLOADS } from './retention-queries.ts'
 
 interface Deps {
   db: Database
@@ -50,17 +52,28 @@ interface HousekeepingOptions {
 }
 
 /**
- * Housekeeping, as keepsake_worker, every few minutes: ends expired sessions and removes from the store what ended sessions
+ * Housekeeping without a policy, as keepsake_worker, every few minutes: ends expired sessions and removes from the store what ended sessions
  * left. Safe in several processes at once; an upload that cannot be cleaned up now does not hold up the others.
  */
 export async function expireSessions(
   db: Database,
   store: ObjectStore,
+  options: HousekeepingOptions,
+): Promise<{ expired: number; released: number }> {
+  const deps = { db, store, log: options.log }
+  const swept = await sweepTarget(deps, UPLOADS, DEFAULT, (sweep) => endSessions(deps, sweep, options))
+  return swept ?? { expired: 0, released: 0 }
+}
+
+async function endSessions(
+  { db, store }: Deps,
+  { due, mayClaim, goesOn }: Sweep,
   { log, batch = 100 }: HousekeepingOptions,
 ): Promise<{ expired: number; released: number }> {
-  const expired = await db.inTransaction({}, expireUploadRows)
+  const expired = await db.inTransaction({}, async (tx) => ((await mayClaim(tx)) ? expireUploadRows(tx, due.at) : 0))
   let released = 0
   for (const upload of await db.read({}, (tx) => listUnreleased(tx, batch))) {
+    if (!(await goesOn())) break
     const { id } = upload
     const done = await attempt(log, { upload: id }, async () => {
       // Before the objects go, and in the transaction after it.

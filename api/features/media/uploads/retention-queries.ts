@@ -5,11 +5,11 @@ import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/upload
 import { HELD_SECONDS, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
 import { cutoffOf } from '../../../retention/policies-queries.ts'
-import type { ClaimOptions, Due } from '../../../retention/target.ts'
+import type { ClaimOptions, Due, Swept } from '../../../retention/target.ts'
 import { endExpired, isOver, isUploadHeld } from './queries.ts'
 
 export const UPLOAD_LEASES = { table: uploads, id: uploads.id }
-const DEFAULT = 'P1D'
+export const DEFAULT = 'P1D'
 
 /** Idle for as long as the policy says: a session expires a day after its last chunk, and is never ended before that. */
 const isIdle = (due: Due): SQL =>
@@ -64,17 +64,20 @@ export async function markReleasedByRun(tx: Tx, id: Uuid): Promise<void> {
   await tx.update(uploads).set({ storageReleasedAt: sql`now()`, leaseToken: null }).where(sql`${uploads.id} = ${id}`)
 }
 
-export const countUploads = (tx: Tx): Promise<number> => tx.$count(uploads)
+const countUploads = (tx: Tx): Promise<number> => tx.$count(uploads)
 
 const isDue = (due: Due) => sql`(${isUnreleased} or (u.state in ('open', 'merging') and ${isOver} and ${isIdle(due)}))`
 
-export async function countDueUploads(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+async function countDueUploads(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isUploadHeld}))::float8 as held from ${uploads} u
     where u.storage_released_at is null and ${isDue(due)}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }
+
+/** Uploads, for guards: as much of the target as its sweep needs, too. */
+export const UPLOADS: Swept = { name: 'Uploads', few: 1000, total: countUploads, countDue: countDueUploads }
 
 export async function listDueUploads(tx: Tx, due: Due, o: { after: string | undefined; limit: number }) {
   const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean }>(sql`

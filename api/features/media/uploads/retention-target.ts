@@ -4,22 +4,18 @@ import type { Outcome, RetentionTarget } from '../../../retention/target.ts'
 import { releaseStorage } from './release.ts'
 import {
   claimUploads,
-  countDueUploads,
-  countUploads,
   findLeasedUpload,
   listDueUploads,
   markReleasedByRun,
   postponeHeldUpload,
   UPLOAD_LEASES,
+  UPLOADS,
 } from './retention-queries.ts'
 
 /** What ended, aborted and abandoned upload sessions left in the store. */
 export const expiredUploads: RetentionTarget<UploadRow & { bytes: number }> = {
-  name: 'Uploads',
+  ...UPLOADS,
   leases: UPLOAD_LEASES,
-  few: 1000,
-  total: countUploads,
-  countDue: countDueUploads,
   claim: claimUploads,
   about: ({ id }) => ({ rows: [id], id: formatId('upload', id) }),
   async handle({ db, store, pace, count }, { bytes, ...upload }, { token }) {

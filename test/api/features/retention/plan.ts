@@ -1,15 +1,13 @@
 import t from 'tap'
 import {
-  judgeAmount,
-  judgeClocks,
-  MAX_SKEW_MS,
   needsColdTier,
   nextAtOnce,
   reasonOf,
   refusalPauseMs,
   shareOf,
 } from '../../../../api/features/retention/plan.ts'
-import { PolicyObject, policiesInForce } from '../../../../api/features/retention/policy-plan.ts'
+import { policiesInForce } from '../../../../api/features/retention/policy-plan.ts'
+import { isConfirmed, judgeAmount, judgeClocks, MAX_SKEW_MS } from '../../../../api/retention/guard-plan.ts'
 import { aRun } from '../../../support/retention.ts'
 
 t.test('clocks may differ by an hour in either direction', async (t) => {
@@ -19,7 +17,16 @@ t.test('clocks may differ by an hour in either direction', async (t) => {
   }
 })
 
-const of = { daysSinceLast: 1, due: 1, held: 0, few: 1000, total: 10_000, maxDuePercent: 20, confirmed: false }
+const of = {
+  what: 'run' as const,
+  daysSinceLast: 1,
+  due: 1,
+  held: 0,
+  few: 1000,
+  total: 10_000,
+  maxDuePercent: 20,
+  confirmed: false,
+}
 for (const [what, change, asks] of [
   ['a usual day', { due: 100 }, false],
   ['the first run of all', { daysSinceLast: null, due: 900 }, false],
@@ -77,27 +84,55 @@ t.test('only what goes into the cold class needs the cold tier', async (t) => {
   t.ok(needsColdTier({ rules: [move('warm'), { ...move('cold'), after: 'P2Y' }, purge] }))
 })
 
-const policy = (name: string, target: string, at: string, spec: object = {}) =>
-  PolicyObject.parse({
-    metadata: { name, uid: name, creationTimestamp: at },
-    spec: { target, rules: [{ after: 'P30D', action: 'purge' }], ...spec },
-  })
+t.test('a sweep goes on with about as many as were confirmed, and within a month by any clock', async (t) => {
+  for (const [due, days, is] of [
+    [1000, 0, true],
+    [1200, 31, true],
+    [1201, 0, false],
+    [1, 31.1, false],
+    [1, -31.1, false],
+  ] as const) {
+    t.equal(isConfirmed({ due: 1000, days }, due), is, `${due} ${days}`)
+  }
+  t.notOk(isConfirmed(undefined, 0))
+})
+
+const policy = (name: string, target: unknown, at: string, spec: object = {}) => ({
+  metadata: { name, uid: name, creationTimestamp: at },
+  spec: { target, rules: [{ after: 'P30D', action: 'purge' }], ...spec },
+})
+const [EARLY, LATE] = ['2026-01-01T00:00:00Z', '2026-01-01T00:00:01Z']
 
 t.test('of two policies for one target the older is in force, then the first by name', async (t) => {
-  const [early, late] = ['2026-01-01T00:00:00Z', '2026-01-01T00:00:01Z']
-  const inForce = policiesInForce([
-    policy('a', 'Uploads', late),
-    policy('b', 'Uploads', early, { suspend: true }),
-    policy('d', 'MediaTrash', early),
-    policy('c', 'MediaTrash', early, { dryRun: true }),
+  const seen = policiesInForce([
+    policy('a', 'Uploads', LATE),
+    policy('b', 'Uploads', EARLY, { suspend: true }),
+    policy('d', 'MediaTrash', EARLY),
+    policy('c', 'MediaTrash', EARLY, { dryRun: true }),
   ])
-  t.match(inForce, [
+  t.match(seen.inForce, [
     { target: 'MediaTrash', name: 'c', dryRun: true, suspended: false, purgeAfter: 'P30D' },
     { target: 'Uploads', name: 'b', suspended: true },
   ])
+  t.match(seen, { unread: [], strange: [], isPartial: false })
 })
 
 t.test('a policy without a rule that purges has no time after which it does', async (t) => {
   const rules = [{ after: 'P90D', action: 'moveToTier', tier: 'warm' }]
-  t.match(policiesInForce([policy('a', 'AuditLog', '2026-01-01T00:00:00Z', { rules })]), [{ purgeAfter: null }])
+  t.match(policiesInForce([policy('a', 'AuditLog', EARLY, { rules })]).inForce, [{ purgeAfter: null }])
+})
+
+t.test('a policy that cannot be read is in force, and hides no other', async (t) => {
+  const rules = [{ after: 'P1D', action: 'archive' }]
+  const seen = policiesInForce([
+    policy('a', 'Uploads', EARLY, { rules }),
+    policy('b', 'Uploads', LATE),
+    policy('c', 'MediaTrash', LATE, { rules }),
+    policy('d', 'MediaTrash', EARLY),
+    policy('e', 'Chronicles', EARLY),
+  ])
+  t.match(seen.unread, [{ target: 'Uploads', name: 'a', uid: 'a' }])
+  t.match(seen.inForce, [{ target: 'MediaTrash', name: 'd' }])
+  t.match(seen, { strange: ['a', 'c', 'e'], isPartial: false })
+  t.ok(policiesInForce([policy('f', undefined, EARLY)]).isPartial)
 })

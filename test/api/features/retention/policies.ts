@@ -1,7 +1,8 @@
 import t from 'tap'
 import * as z from 'zod'
+import { TRASH } from '../../../../api/features/media/deletion/purge-queries.ts'
 import { mirrorPolicies, startMirror } from '../../../../api/features/retention/mirror.ts'
-import { unlessPolicy } from '../../../../api/worker/unless-policy.ts'
+import { sweepTarget } from '../../../../api/worker/sweep-target.ts'
 import { API_VERSION, Conditions, type Kind } from '../../../../crds/kind.ts'
 import { RETENTION_POLICIES } from '../../../../crds/retention-policy.ts'
 import { RetentionRule, RetentionTarget } from '../../../../crds/retention-rules.ts'
@@ -9,7 +10,7 @@ import { openLocalCluster } from '../../../../local/cluster/local-cluster.ts'
 import { startTestApi, uuidOf } from '../../../support/api.ts'
 import { commandLine } from '../../../support/command-line.ts'
 import { aMediaItem } from '../../../support/comments.ts'
-import { NAMESPACE, testCluster } from '../../../support/conversion-world.ts'
+import { NAMESPACE } from '../../../support/conversion-world.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 import { shiftClock } from '../../../support/retention.ts'
@@ -47,33 +48,69 @@ const create = (name: string, target: string, after: string, spec: object = {}) 
     metadata: { name, namespace: NAMESPACE },
     spec: { target, rules: [{ after, action: 'purge' }], ...spec },
   })
+/** As a list has it. */
+const aPolicy = (name: string, target: unknown, spec: object = {}) => ({
+  metadata: { name, uid: name, creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec: { target, rules: [{ after: 'P1Y', action: 'purge' }], suspend: true, ...spec },
+})
+const listing = (list: () => Promise<object[]>) => ({
+  ...deps,
+  cluster: { ...cluster, list: list as typeof cluster.list },
+})
 const remove = (name: string) => cluster.delete(RETENTION_POLICIES, { namespace: NAMESPACE, name })
 const mirrored = async () =>
   (await admin.query(`select target, name, suspended, purge_after::text as after from retention_policies order by 1`))
     .rows
 /** Whether the sweep would do the work of the target. */
-async function sweeps(): Promise<boolean> {
-  let ran = false
-  const task = {
-    name: 'purge',
-    run: async () => {
-      ran = true
-    },
-  }
-  await unlessPolicy(db, 'MediaTrash', task).run(0, new AbortController().signal)
-  return ran
-}
+const sweeps = async () => (await sweepTarget({ db, log }, TRASH, 'P30D', async () => true)) ?? false
 
-t.test('a cluster without the kind has no policies, and the sweep does the work', async (t) => {
-  const bare = { ...deps, cluster: testCluster(t) }
-  await admin.query(`insert into retention_policies (target, name, uid, rules, suspended, dry_run)
-    values ('MediaTrash', 'left', 'u', '[]', false, false)`)
-  t.notOk(await sweeps())
+const without = openLocalCluster({ closeGraceSeconds: 0, kinds: [] })
+t.teardown(() => without.close())
+const bare = { ...deps, cluster: without }
+/** As if so much time had passed since the cluster said for the first time, and the last, that it does not know the kind. */
+const saidAgo = (first: string, last: string) =>
+  admin.query(
+    'update retention_mirror set not_served_since = now() - $1::interval, not_served_at = now() - $2::interval',
+    [first, last],
+  )
+
+t.test('a cluster that never had the kind has no policies, and the sweep does the work', async (t) => {
   const mirror = startMirror(bare)
   await mirror.refresh()
   await mirror.stop()
   t.strictSame(await mirrored(), [])
   t.ok(await sweeps())
+})
+
+t.test('a cluster that stops knowing the kind had policies until it has said so for a while', async (t) => {
+  const left = () =>
+    admin.query(`insert into retention_policies (target, name, uid, rules, suspended, dry_run)
+      values ('MediaTrash', 'left', 'u', '[]', false, false)`)
+  const mirror = () => mirrorPolicies(bare)
+  await left()
+  await mirrorPolicies(listing(async () => []))
+  t.strictSame(await mirrored(), [], 'one that knows it, and has none, is believed at once')
+  await left()
+  for (const [what, first, last] of [
+    ['the first time', undefined, undefined],
+    ['a moment later', '14 minutes', '1 minute'],
+    ['after a pause in which no one looked', '3 days', '121 minutes'],
+    ['after a clock that jumped', '100 years', '100 years'],
+    ['and was set back', '-100 years', '-100 years'],
+  ] as const) {
+    if (first !== undefined) await saidAgo(first, last)
+    await t.rejects(mirror(), { message: /does not know/ }, what)
+    t.equal((await mirrored()).length, 1, what)
+    t.notOk(await sweeps(), what)
+  }
+  await saidAgo('16 minutes', '1 minute')
+  await mirrorPolicies(listing(async () => [aPolicy('left', 'MediaTrash')]))
+  await t.rejects(mirror(), 'an answer in between begins it anew')
+  await saidAgo('16 minutes', '1 minute')
+  await Promise.all([mirror(), mirror()])
+  t.strictSame(await mirrored(), [])
+  t.ok(await sweeps())
+  await mirror()
 })
 
 t.test('the sweep leaves a target to its policy, suspended or not, and takes over when that is gone', async (t) => {
@@ -104,6 +141,60 @@ t.test('a cluster that does not answer changes nothing', async (t) => {
   t.equal((await mirrored()).length, 1)
   await remove('trash')
   await mirrorPolicies(deps)
+})
+
+t.test('a list that was read before another one was written does not replace it', async (t) => {
+  const asked = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  let lists = 0
+  const slow = mirrorPolicies(
+    listing(async () => {
+      lists += 1
+      if (lists > 1) return [aPolicy('new', 'MediaTrash')]
+      asked.resolve()
+      await gate.promise
+      return []
+    }),
+  )
+  await asked.promise
+  await mirrorPolicies(listing(async () => [aPolicy('new', 'MediaTrash')]))
+  gate.resolve()
+  await slow
+  t.equal(lists, 2, 'it looked again')
+  t.match(await mirrored(), [{ name: 'new' }])
+  const latest = ['a', 'b', 'c', 'd'].map((name) => mirrorPolicies(listing(async () => [aPolicy(name, 'MediaTrash')])))
+  await Promise.all(latest)
+  t.equal((await mirrored()).length, 1, 'four at once')
+  await mirrorPolicies(listing(async () => []))
+})
+
+t.test('a list that hangs is given up, and keeps no other from being written', async (t) => {
+  const hangs = mirrorPolicies(
+    listing(() => new Promise(() => {})),
+    { listMs: 200 },
+  )
+  await mirrorPolicies(listing(async () => [aPolicy('a', 'MediaTrash')]))
+  t.match(await mirrored(), [{ name: 'a' }])
+  await t.rejects(hangs, { message: /within 200 ms/ })
+  await mirrorPolicies(listing(async () => []))
+})
+
+t.test('a policy that cannot be read keeps its target, and hides no other', async (t) => {
+  const strange = { rules: [{ after: 'P1D', action: 'archive' }] }
+  await mirrorPolicies(listing(async () => [aPolicy('b', 'MediaTrash', strange), aPolicy('a', 'Uploads')]))
+  const both = [
+    { target: 'MediaTrash', name: 'b', after: null },
+    { target: 'Uploads', name: 'a', after: '1 year' },
+  ]
+  t.match(await mirrored(), both, 'never purged: no one knows when')
+  t.notOk(await sweeps())
+  await mirrorPolicies(listing(async () => [aPolicy('b', 'MediaTrash', strange), aPolicy('a', 'Uploads', strange)]))
+  t.match(await mirrored(), both, 'what was read of it before stays')
+  await mirrorPolicies(listing(async () => [aPolicy('c', undefined)]))
+  t.match(await mirrored(), both, 'one that names no target may be about any')
+  await mirrorPolicies(listing(async () => [aPolicy('e', 'Chronicles'), aPolicy('f', 'Uploads', strange)]))
+  t.match(await mirrored(), [{ target: 'Uploads', name: 'f', after: null }], 'another policy is not the one before')
+  await mirrorPolicies(listing(async () => []))
 })
 
 t.test('purge_at and the time to restore are those of the policy in force', async (t) => {

@@ -4,7 +4,7 @@ import { boundPieces, measurePieces, unusedPieces } from '../../../../api/featur
 import { purgeHighlights } from '../../../../api/features/highlights/render/purge.ts'
 import { expireSessions } from '../../../../api/features/media/uploads/release.ts'
 import { expiredUploads } from '../../../../api/features/media/uploads/retention-target.ts'
-import { deleteOldNotifications } from '../../../../api/features/notifications/queries.ts'
+import { deleteOldNotifications } from '../../../../api/features/notifications/retention-queries.ts'
 import { oldNotifications } from '../../../../api/features/notifications/retention-target.ts'
 import { addHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
@@ -279,10 +279,11 @@ async function whileHoldComes(work: () => Promise<unknown>): Promise<void> {
 
 t.test('the sweep of notifications sees a hold that commits meanwhile', async (t) => {
   await aNotification('91 days')
-  await whileHoldComes(() => db.inTransaction({}, (tx) => deleteOldNotifications(tx, 90, 10)))
+  const due = { at: new Date().toISOString(), rules: [{ after: 'P90D', action: 'purge' as const }] }
+  await whileHoldComes(() => db.inTransaction({}, (tx) => deleteOldNotifications(tx, due, 10)))
   t.equal(await count('select from notifications'), 1)
   await admin.query('delete from legal_holds')
-  t.equal(await db.inTransaction({}, (tx) => deleteOldNotifications(tx, 90, 10)), 1)
+  t.equal(await db.inTransaction({}, (tx) => deleteOldNotifications(tx, due, 10)), 1)
 })
 
 t.test('the sweep of uploads keeps the row of what a hold came for, and begins with no other', async (t) => {

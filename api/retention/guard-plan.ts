@@ -1,0 +1,72 @@
+import type { RetentionRun } from '../../lib/contract/retention.ts'
+
+/** More than this between the clock of the database and that of the pod means that either may be wrong. */
+export const MAX_SKEW_MS = 3_600_000
+/** More than this since the last run of the target: a clock may have jumped, since a month has no fewer slots than one. */
+export const MAX_PAUSE_DAYS = 31
+
+export interface Refusal {
+  ended: 'ClockSkew' | 'ConfirmationRequired' | 'StoreUnavailable'
+  reason: string
+}
+
+/** Refuses a process whose clock differs from the database's. */
+export function judgeClocks(databaseMs: number, ownMs: number): (Refusal & { ended: 'ClockSkew' }) | undefined {
+  const minutes = Math.round(Math.abs(databaseMs - ownMs) / 60_000)
+  return Math.abs(databaseMs - ownMs) <= MAX_SKEW_MS
+    ? undefined
+    : {
+        ended: 'ClockSkew',
+        reason: `The clocks of the database and of this pod differ by ${minutes} minutes; nothing was done`,
+      }
+}
+
+/** What would be done, and what is known of the time before. */
+export interface Amount {
+  /** What asks, in words. */
+  what: 'run' | 'sweep'
+  /** Since the last run or sweep of the target by a clock that is not ahead of today's; null: there was none. */
+  daysSinceLast: number | null
+  due: number
+  held: number
+  /** So many may be due without a question. */
+  few: number
+  total: number
+  maxDuePercent: RetentionRun['maxDuePercent']
+  confirmed: boolean
+}
+
+/** Refuses what looks like a clock that has jumped, or a rule that was not meant. A person can confirm it. */
+export function judgeAmount(o: Amount): (Refusal & { ended: 'ConfirmationRequired' }) | undefined {
+  // A person who is asked about nothing learns to confirm everything.
+  if (o.confirmed || o.due + o.held === 0) return undefined
+  const refuse = (reason: string) => ({ ended: 'ConfirmationRequired' as const, reason })
+  if (o.daysSinceLast !== null && o.daysSinceLast > MAX_PAUSE_DAYS) {
+    const days = Math.floor(o.daysSinceLast)
+    return refuse(
+      `${o.due} are due, and the last ${o.what} was ${days} days ago by the clock of the database; confirm the ${o.what}`,
+    )
+  }
+  const percent = o.total > 0 ? (100 * o.due) / o.total : 0
+  if (o.due > o.few && percent > o.maxDuePercent) {
+    const allowed = o.what === 'run' ? `maxDuePercent (${o.maxDuePercent}) allows` : `${o.maxDuePercent} percent`
+    return refuse(`${o.due} of ${o.total} are due, more than ${allowed}; confirm the ${o.what}`)
+  }
+  return undefined
+}
+
+/** The worker's sweep has no policy that says it: the default of the kind. */
+export const SWEEP_MAX_DUE_PERCENT = 20
+/** Within this time of the last sweep no guard is asked: no clock can have jumped further, and what was confirmed goes on. */
+export const SWEEP_GOES_ON_MS = MAX_SKEW_MS
+
+/** More comes while a person thinks; much more is something else than what was confirmed. */
+const MORE_THAN_CONFIRMED = 1.2
+/** Whether so many are what a person has confirmed. */
+export const isAsConfirmed = (confirmedDue: number, due: number): boolean => due <= confirmedDue * MORE_THAN_CONFIRMED
+
+/** What a person has confirmed, for so many that are due now: as many, and not a month later by any clock. */
+export function isConfirmed(confirmed: { due: number; days: number } | undefined, due: number): boolean {
+  if (!confirmed) return false
+  return isAsConfirmed(confirmed.due, due) && Math.abs(confirmed.days) <= MAX_PAUSE_DAYS
+}
