@@ -5,10 +5,10 @@ import { TRASH } from '../../../../api/features/media/deletion/purge-queries.ts'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
 import { expireSessions } from '../../../../api/features/media/uploads/release.ts'
 import { workerOf } from '../../../../api/features/notifications/worker.ts'
+import { mirrorPolicies } from '../../../../api/features/retention/mirror.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
 import { countRefused } from '../../../../api/features/retention/sweep-queries.ts'
 import { confirmSweep } from '../../../../api/features/retention/sweeps.ts'
-import { lockPoliciesAlone } from '../../../../api/retention/policies-queries.ts'
 import { type Sweep, sweepTarget } from '../../../../api/worker/sweep-target.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { commandLine } from '../../../support/command-line.ts'
@@ -30,9 +30,16 @@ const { signal } = new AbortController()
 const { anUpload, isStored, aNotification, aSource, hasPieces } = retentionItems({ admin, store }, world)
 const env = { DATABASE_URL: database.url }
 
-const [oldNotifications] = (
-  workerOf({ db, log, counterOf: () => () => {}, opened: Promise.resolve(false) }, [], undefined).tasks ?? []
-).filter(({ order }) => order === 'purges')
+/** As the worker has it. */
+function oldNotifications(given = db): Promise<unknown> {
+  const { tasks = [] } = workerOf(
+    { ...base, db: given, counterOf: () => () => {}, opened: Promise.resolve(false), log },
+    [],
+    undefined,
+  )
+  const [task] = tasks.filter(({ order }) => order === 'purges')
+  return task?.run(0, signal) ?? Promise.reject(new Error('there is no such task'))
+}
 
 /** Completed videos in the trash, for so long. */
 async function trashed(count = 1, since = '31 days'): Promise<Uuid[]> {
@@ -61,7 +68,8 @@ const sweepRow = async (target = 'MediaTrash') =>
 const sweptAgo = (ago: string) => admin.query('update retention_sweeps set clock_at = now() - $1::interval', [ago])
 const aPolicy = (target = 'MediaTrash') =>
   admin.query(
-    `insert into retention_policies (target, name, uid, rules, suspended, dry_run) values ($1, 'p', 'u', '[]', true, false)`,
+    `insert into retention_policies (target, name, uid, rules, suspended, dry_run) values ($1, 'p', 'u', '[]', true, false)
+      on conflict do nothing`,
     [target],
   )
 const held = (t: Test, of: object) => {
@@ -94,7 +102,7 @@ t.test('a clock a century ahead purges nothing of any target, and says so', asyn
   for (const [target, sweep] of [
     ['MediaTrash', () => purgeDue(deps)],
     ['Uploads', () => expireSessions(db, store, { log })],
-    ['Notifications', () => oldNotifications?.run(0, signal)],
+    ['Notifications', () => oldNotifications()],
     ['PieceCache', () => purgeUnused(deps, signal)],
   ] as const) {
     await sweep()
@@ -117,7 +125,7 @@ t.test('a clock a century ahead purges nothing of any target, and says so', asyn
   await admin.query('delete from retention_policies')
 
   await shiftClock(admin, '0')
-  for (const sweep of [() => purgeDue(deps), () => purgeUnused(deps, signal), () => oldNotifications?.run(0, signal)]) {
+  for (const sweep of [() => purgeDue(deps), () => purgeUnused(deps, signal), () => oldNotifications()]) {
     await sweep()
   }
   t.equal(await left([media]), 1)
@@ -310,12 +318,21 @@ t.test('the same for uploads and pieces', async (t) => {
 })
 
 t.test('notifications: a policy that comes between two transactions ends it', async (t) => {
-  for (let i = 0; i < 2; i++) await aNotification('91 days')
-  await aPolicy('Notifications')
-  await oldNotifications?.run(0, signal)
-  t.equal((await admin.query('select from notifications')).rowCount, 2)
+  await aNotification('91 days')
+  const later = {
+    ...db,
+    // The sweep has looked for a policy, and begins.
+    async inTransaction<T>(...given: Parameters<typeof db.inTransaction<T>>) {
+      const result = await db.inTransaction(...given)
+      await aPolicy('Notifications')
+      return result
+    },
+  }
+  await oldNotifications(later)
+  t.match(await sweepRow('Notifications'), { days: 0 }, 'it had begun')
+  t.equal((await admin.query('select from notifications')).rowCount, 1)
   await admin.query('delete from retention_policies')
-  await oldNotifications?.run(0, signal)
+  await oldNotifications()
   t.equal((await admin.query('select from notifications')).rowCount, 0)
 })
 
@@ -326,26 +343,40 @@ async function begun(): Promise<Sweep> {
   return sweep
 }
 
+const mirror = () =>
+  mirrorPolicies({
+    ...deps,
+    cluster: {
+      ...base.cluster,
+      list: async () => [
+        {
+          metadata: { name: 'p', uid: 'u', creationTimestamp: '2026-01-01T00:00:00Z' },
+          spec: { target: 'MediaTrash', rules: [{ after: 'P1Y', action: 'purge' }], suspend: true },
+        } as never,
+      ],
+    },
+  })
+
 t.test('a claim sees a policy that is being written, or is committed before it', async (t) => {
   const sweep = await begun()
-  const written = Promise.withResolvers<void>()
+  const order: string[] = []
+  const claimed = Promise.withResolvers<void>()
   const goOn = Promise.withResolvers<void>()
-  const writing = db.inTransaction({}, async (tx) => {
-    await lockPoliciesAlone(tx)
-    await tx.execute(
-      `insert into retention_policies (target, name, uid, rules, suspended, dry_run) values ('MediaTrash', 'p', 'u', '[]', true, false)`,
-    )
-    written.resolve()
+  const claim = db.inTransaction({}, async (tx) => {
+    t.ok(await sweep.mayClaim(tx))
+    claimed.resolve()
     await goOn.promise
+    order.push('claim')
   })
-  await written.promise
-  const may = db.inTransaction({}, (tx) => sweep.mayClaim(tx))
-  await eventually('the claim to wait', async () => (await waitingIn(database)) === 1)
+  await claimed.promise
+  const written = mirror().then(() => order.push('policy'))
+  await eventually('the policy to wait', async () => (await waitingIn(database)) === 1)
+  const late = db.inTransaction({}, (tx) => sweep.mayClaim(tx))
+  await eventually('the next claim to wait', async () => (await waitingIn(database)) === 2)
   goOn.resolve()
-  await writing
-  t.equal(await may, false)
-  await admin.query('delete from retention_policies')
-  t.equal(await db.inTransaction({}, (tx) => sweep.mayClaim(tx)), true)
+  await Promise.all([claim, written])
+  t.strictSame(order, ['claim', 'policy'])
+  t.equal(await late, false)
 })
 
 t.test('a clock that jumps while a sweep goes on makes nothing more due', async (t) => {
