@@ -160,6 +160,10 @@ t.test('runs and sweeps of a target are compared with each other', async (t) => 
   t.match(await sweepRow(), { refused: 'ConfirmationRequired' }, 'a dry run is none to compare with')
   await admin.query(`insert into retention_runs (run, policy, policy_uid, target, slot, dry_run, clock_at)
     values ('r', 'p', 'u', 'MediaTrash', now(), false, app_now() - interval '1 day')`)
+  await sweptAgo('-100 years')
+  await shiftClock(admin, '120 days')
+  t.equal(await purgeDue(deps), 0, 'a sweep by a clock that was ahead hides no run')
+  await shiftClock(admin, '60 days')
   t.equal(await purgeDue(deps), 1, 'a policy has had it until yesterday')
   t.equal(await left(ids), 0)
 })
@@ -370,10 +374,14 @@ t.test('a claim sees a policy that is being written, or is committed before it',
   })
   await claimed.promise
   const written = mirror().then(() => order.push('policy'))
-  await eventually('the policy to wait', async () => (await waitingIn(database)) === 1)
-  const late = db.inTransaction({}, (tx) => sweep.mayClaim(tx))
-  await eventually('the next claim to wait', async () => (await waitingIn(database)) === 2)
-  goOn.resolve()
+  let late: Promise<boolean> | undefined
+  try {
+    await eventually('the policy to wait', async () => (await waitingIn(database)) === 1)
+    late = db.inTransaction({}, (tx) => sweep.mayClaim(tx))
+    await eventually('the next claim to wait', async () => (await waitingIn(database)) === 2)
+  } finally {
+    goOn.resolve()
+  }
   await Promise.all([claim, written])
   t.strictSame(order, ['claim', 'policy'])
   t.equal(await late, false)
