@@ -374,14 +374,13 @@ t.test('a claim sees a policy that is being written, or is committed before it',
   })
   await claimed.promise
   const written = mirror().then(() => order.push('policy'))
-  let late: Promise<boolean> | undefined
-  try {
-    await eventually('the policy to wait', async () => (await waitingIn(database)) === 1)
-    late = db.inTransaction({}, (tx) => sweep.mayClaim(tx))
-    await eventually('the next claim to wait', async () => (await waitingIn(database)) === 2)
-  } finally {
-    goOn.resolve()
-  }
+  await eventually('the policy to wait', async () => order.length > 0 || (await waitingIn(database)) === 1)
+  const late = db.inTransaction({}, (tx) => sweep.mayClaim(tx))
+  const isLateOver = late.then(() => true)
+  await eventually('the next claim to wait', async () =>
+    Promise.race([isLateOver, waitingIn(database).then((waiting) => waiting === 2)]),
+  )
+  goOn.resolve()
   await Promise.all([claim, written])
   t.strictSame(order, ['claim', 'policy'])
   t.equal(await late, false)
