@@ -10,7 +10,7 @@ import { reactions } from '../../db/schema/reactions.ts'
 import { legalHolds } from '../../db/schema/retention.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.ts'
 import { lease, postpone, releaseLeases } from '../../retention/leases-queries.ts'
-import { cutoffOf } from '../../retention/policies-queries.ts'
+import { constantTime, cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
 import { DEFAULT_PURGE } from '../events/plan.ts'
 import { findEvent } from '../events/queries.ts'
@@ -88,12 +88,13 @@ export const countEvents = (tx: Tx): Promise<number> => tx.$count(events)
 
 /** Later looks for what was held are no work that is due. */
 export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const purge = await constantTime(tx, toPurge(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isEventHeld}))::float8 as held from ${events} e
-    where e.archived_at is not null and e.archived_at <= ${toPurge(due)}`)
+    where e.archived_at is not null and e.archived_at <= ${purge}`)
   const cool = await tx.execute<{ n: number }>(sql`
     select count(*)::float8 as n from ${events} e
-    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${toPurge(due)}
+    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${purge}
       and e.cold_at is null`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held + (cool.rows[0]?.n ?? 0), held }

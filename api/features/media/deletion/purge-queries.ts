@@ -7,7 +7,7 @@ import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
 import { APP_NOW } from '../../../retention/clock.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
-import { cutoffOf } from '../../../retention/policies-queries.ts'
+import { constantTime, cutoffOf } from '../../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../../retention/target.ts'
 import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
 import { restoreWindow } from './window-queries.ts'
@@ -139,9 +139,10 @@ export const countTrash = (tx: Tx): Promise<number> => tx.$count(media, sql`${me
 export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}`
 
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const before = await constantTime(tx, dueByRun(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isMediaHeld}))::float8 as held from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)}`)
+    where m.deleted_at is not null and m.deleted_at <= ${before}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }
