@@ -22,6 +22,8 @@ import { quietLog } from '../support/quiet-log.ts'
 /** The policies of one machine, whose runs are processes of the real program. */
 const { database, place: storage, world } = await startConversionTest(t)
 const made = archiveWorld({ admin: database.admin, store: storage.store, ...world })
+// As the worker writes what is in force; there is none here.
+await made.setPolicy('P7Y')
 const secrets = { [RETENTION_SECRET]: { ...storeEnvironment(storage.storeFolder), DATABASE_URL: database.url } }
 const isThere = (folder: string, key: string) => existsSync(join(folder, 'objects', `${key}~object`))
 const cold = join(storage.storeFolder, 'cold')

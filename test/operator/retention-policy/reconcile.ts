@@ -464,6 +464,22 @@ t.test(
   },
 )
 
+t.test('a confirmation is of the last run, and of the rules that it had', async (t) => {
+  const w = retentionWorld()
+  w.minutes(0)
+  await w.settle()
+  const first = w.job().metadata.name
+  w.addPod('a')
+  w.endPod('a', aResult({ due: 5000, ended: 'ConfirmationRequired', reason: '5000 of 6000 are due' }))
+  w.completeJob()
+  await w.settle()
+  w.edit({ spec: { rules: [{ after: 'P1D', action: 'purge' }] }, metadata: { generation: 2 } })
+  w.annotate(CONFIRM_RUN, first)
+  await w.settle()
+  t.match(w.status().lastConfirmation, { value: first, answer: /^Refused: the policy was edited since this run/ })
+  for (const job of w.jobs()) t.match(w.run(job.metadata.name), { confirmed: false })
+})
+
 t.test('a window keeps a slot waiting, and ends what starts in it', async (t) => {
   const w = retentionWorld({ spec: { schedule: EVERY_TEN } })
   const hhmm = (minutes: number) => new Date(w.firstSlot.getTime() + minutes * 60_000).toISOString().slice(11, 16)

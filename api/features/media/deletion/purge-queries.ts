@@ -3,14 +3,14 @@ import type { Tx } from '../../../db/db.ts'
 import { asc, eq, inArray, type SQL, sql } from '../../../db/orm.ts'
 import { albumMedia, albums } from '../../../db/schema/albums.ts'
 import { commentMedia } from '../../../db/schema/comments.ts'
+import { events } from '../../../db/schema/events.ts'
 import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
-import { APP_NOW } from '../../../retention/clock.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
 import { constantTime, cutoffOf } from '../../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../../retention/target.ts'
 import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
-import { restoreWindow } from './window-queries.ts'
+import { restorableSince } from './window-queries.ts'
 
 export const MEDIA_LEASES = { table: media, id: media.id }
 
@@ -23,11 +23,14 @@ export interface Claimed {
 export type PurgedRow = Pick<MediaRow, 'id' | 'orgId' | 'version'> & { isHeld: boolean }
 
 /** Deleted before this time, a media item is due, where no run says otherwise. */
-const dueBySweep = sql`${APP_NOW} - ${restoreWindow} - ${PURGE_GRACE}::interval`
+const dueBySweep = sql`${restorableSince} - ${PURGE_GRACE}::interval`
 const dueByRun = (due: Due) => sql`${cutoffOf(due, 'MediaTrash', DEFAULT_RESTORE)} - ${PURGE_GRACE}::interval`
 
 /** Both halves of a Live Photo were deleted in one transaction. The image stands for them. */
 const standsForItself = sql`not (m.kind = 'video' and m.paired_media_id is not null)`
+
+/** What the purge of an event has taken out of the library is that purge's, however long it takes, while there is the event. */
+const isOfTrash = sql`(m.leaving_with is null or not exists (select from ${events} e where e.id = m.leaving_with))`
 
 /** The hold on a media item `m`: on its uploader, its organization, or an event that it belongs to. */
 export const isMediaHeld = isHeld({
@@ -57,6 +60,7 @@ async function claimBefore(tx: Tx, before: SQL, o: ClaimOptions): Promise<Claims
   const { rows } = await tx.execute<{ id: Uuid; counterpart: Uuid | null }>(sql`
     select m.id, m.paired_media_id as counterpart from ${media} m
     where m.deleted_at is not null and m.deleted_at <= ${before} and m.lease_at <= now() and ${standsForItself}
+      and ${isOfTrash}
     order by m.deleted_at, m.lease_at limit ${o.limit} for update skip locked`)
   return claimFree(tx, rows, o)
 }
@@ -142,7 +146,7 @@ export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; he
   const before = await constantTime(tx, dueByRun(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isMediaHeld}))::float8 as held from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${before}`)
+    where m.deleted_at is not null and m.deleted_at <= ${before} and ${isOfTrash}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }
@@ -157,7 +161,7 @@ export async function listDueMedia(
   const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean }>(sql`
     select m.id, ${microseconds(sql`m.deleted_at`)} as since, ${isMediaHeld} as held,
       m.file_size_bytes::float8 as bytes from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)}
+    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)} and ${isOfTrash}
       ${at === undefined ? sql`` : sql`and (m.deleted_at, m.id) > (${at}::timestamptz, ${id}::uuid)`}
     order by m.deleted_at, m.id limit ${o.limit}`)
   const end = rows.at(-1)
@@ -169,7 +173,8 @@ const microseconds = (time: SQL) => sql`to_char(${time} at time zone 'UTC', 'YYY
 export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
     select extract(epoch from ${dueBySweep} - m.deleted_at)::float8 as seconds from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueBySweep} and not ${isMediaHeld}
+    where m.deleted_at is not null and m.deleted_at <= ${dueBySweep} and ${isOfTrash}
+      and not ${isMediaHeld}
     order by m.deleted_at limit 1`)
   return rows[0]?.seconds ?? 0
 }

@@ -17,6 +17,7 @@ const { admin, worker: db } = database
 const org = uuidOf('organization', api.org)
 const made = archiveWorld({ admin, store, org, user: people.another.id })
 const { sql, exists, keysOf } = made
+await made.setPolicy('P7Y')
 const erasing = eraseDeps(api, testCluster(t))
 const log = quietLog()
 const deps = { db, store, log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { findMediaOrTrash, listTrash } from '../../../../api/features/media/deletion/queries.ts'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
@@ -78,6 +79,24 @@ t.test('neither before its own rule nor before the one that people are told is a
   t.equal((await carry({ rules })).purged, 1)
   await isPurgedOnce(t, id)
 })
+
+t.test(
+  'a policy in force without a purge keeps all, whatever rule a run still has, and what it keeps can be restored',
+  async (t) => {
+    const [id = ''] = await trashed(1, '20 years')
+    await admin.query(`insert into retention_policies (target, name, uid, rules, purge_after, suspended, dry_run)
+    values ('MediaTrash', 'p', 'u', '[]', null, false, false)`)
+    t.match(await carry({ confirmed: true }), { purged: 0, due: 0, ended: 'Finished' })
+    t.equal(await rows([id]), 1)
+    const seen = await db.read({}, (tx) => findMediaOrTrash(tx, org, id))
+    t.match(seen, { id, isPastRestore: false })
+    const listed = await db.read({}, (tx) => listTrash(tx, { orgId: org, of: undefined, after: undefined, limit: 9 }))
+    t.strictSame(
+      listed.map((row) => row.id),
+      [id],
+    )
+  },
+)
 
 t.test('several processes of a run purge each item once, and the figures are those of the run', async (t) => {
   const ids = await trashed(24)

@@ -1,11 +1,14 @@
 import t from 'tap'
+import { sql } from '../../../../api/db/orm.ts'
 import { boundPieces, measurePieces, unusedPieces } from '../../../../api/features/highlights/pieces/pieces.ts'
 import { expiredUploads } from '../../../../api/features/media/uploads/retention-target.ts'
 import { oldNotifications } from '../../../../api/features/notifications/retention-target.ts'
 import { addHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
 import { findUsage } from '../../../../api/features/users/queries.ts'
+import { cutoffOf } from '../../../../api/retention/policies-queries.ts'
 import type { RetentionTarget } from '../../../../api/retention/target.ts'
+import { RETENTION_TARGETS, type RetentionTarget as TargetName } from '../../../../crds/retention-rules.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
@@ -46,6 +49,31 @@ t.beforeEach(async () => {
     await admin.query(`delete from ${table}`)
   }
 })
+
+t.test(
+  'every target: without a policy the default counts, with one its purge, without a purge nothing is ever over',
+  async (t) => {
+    const due = { at: '2026-06-30T12:00:00Z', rules: [{ after: 'P1D', action: 'purge' as const }] }
+    const cutoff = async (target: TargetName) => {
+      const { rows } = await db.read({}, (tx) =>
+        tx.execute<{
+          at: string
+        }>(sql`select to_char(${cutoffOf(due, target, 'P10D')} at time zone 'UTC', 'YYYY-MM-DD') as at,
+        ${cutoffOf(due, target, 'P10D')} = '-infinity' as never`),
+      )
+      return rows[0]
+    }
+    for (const target of RETENTION_TARGETS) {
+      await admin.query('delete from retention_policies')
+      t.match(await cutoff(target), { at: '2026-06-20', never: false }, target)
+      await policy(target, 'P20D')
+      t.match(await cutoff(target), { at: '2026-06-10', never: false })
+      await policy(target === 'Uploads' ? 'AuditLog' : 'Uploads', 'P1D')
+      await admin.query('update retention_policies set purge_after = null where target = $1', [target])
+      t.match(await cutoff(target), { never: true })
+    }
+  },
+)
 
 // ---------------------------------------------------------------- uploads
 
