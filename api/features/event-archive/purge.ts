@@ -3,6 +3,7 @@ import { mediaPrefix } from '../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Tx } from '../../db/db.ts'
 import { changesOf } from '../../requests/change.ts'
+import { HELD_SECONDS } from '../../retention/holds-queries.ts'
 import type { Due, HandleDeps, Outcome } from '../../retention/target.ts'
 import { holdAttachedMedia, lockAlbumOf, releaseAlbum, removeEvent } from '../events/deletion-queries.ts'
 import { recordDeletion } from '../media/deletion/commands.ts'
@@ -135,7 +136,7 @@ async function giveBack(
 }
 
 async function hold(tx: Tx, { id }: DueEvent, token: Uuid): Promise<Outcome> {
-  await postponeEvent(tx, id, token, BUSY_SECONDS)
+  await postponeEvent(tx, id, token, HELD_SECONDS)
   return 'held'
 }
 

@@ -6,6 +6,7 @@ import { comments } from '../../db/schema/comments.ts'
 import { type EventRow, eventParticipants, events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'
 import { type MediaRow, media } from '../../db/schema/media.ts'
+import { organizations } from '../../db/schema/organizations.ts'
 import { reactions } from '../../db/schema/reactions.ts'
 import { legalHolds } from '../../db/schema/retention.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.ts'
@@ -28,6 +29,9 @@ export interface DueEvent {
 
 /** Archived at this time or before, the period of an event is over. */
 const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', null)
+/** Whether the period of the event `e` is over, also by its organization. */
+const isOver = (due: Due, before = toPurge(due)) =>
+  sql`(e.archived_at <= ${before} and ${purgeTime(sql`e`)} <= ${due.at}::timestamptz)`
 /** Whether the owner of the event `e` was told of the purge: of this time, or an earlier one. */
 const isAnnounced = (due: Due) => sql`(e.purge_notice = ${sql.raw(String(LAST_NOTICE))}
   and e.purge_notice_for <= ${due.at}::timestamptz
@@ -60,7 +64,7 @@ export const dueToPurge = (due: Due, limit: number) => sql`
   order by e.purge_notice_for, e.lease_at limit ${limit} for update of e skip locked`
 export const dueToCool = (due: Due, limit: number) => sql`
   select e.id, e.org_id as "orgId" from ${events} e
-  where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${toPurge(due)}
+  where e.archived_at is not null and e.archived_at <= ${toCool(due)} and not ${isOver(due)}
     and e.cold_look_at <= ${due.at}::timestamptz and e.lease_at <= now()
   order by e.archived_at, e.cold_look_at limit ${limit} for update of e skip locked`
 
@@ -100,10 +104,10 @@ export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; h
   const purge = await constantTime(tx, toPurge(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isEventHeld}))::float8 as held from ${events} e
-    where e.archived_at is not null and e.archived_at <= ${purge}`)
+    where e.archived_at is not null and ${isOver(due, purge)}`)
   const cool = await tx.execute<{ n: number }>(sql`
     select count(*)::float8 as n from ${events} e
-    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${purge}
+    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and not ${isOver(due, purge)}
       and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held + (cool.rows[0]?.n ?? 0), held }
@@ -118,12 +122,12 @@ export async function listDueEvents(
   const [at, id] = o.after?.split(' ') ?? []
   const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean; purge: boolean }>(sql`
     select e.id, to_char(e.archived_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as since,
-      e.archived_at <= ${toPurge(due)} as purge, e.archived_at <= ${toPurge(due)} and ${isEventHeld} as held,
+      ${isOver(due)} as purge, ${isOver(due)} and ${isEventHeld} as held,
       (select coalesce(sum(m.file_size_bytes), 0)::float8 from ${albums} a join ${albumMedia} i on i.album_id = a.id
         join ${media} m on m.id = i.media_id where a.event_id = e.id
-          and (m.original_tier = 'hot' or e.archived_at <= ${toPurge(due)})) as bytes
+          and (m.original_tier = 'hot' or ${isOver(due)})) as bytes
     from ${events} e
-    where e.archived_at is not null and (e.archived_at <= ${toPurge(due)}
+    where e.archived_at is not null and (${isOver(due)}
         or e.archived_at <= ${toCool(due)} and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz)
       ${at === undefined ? sql`` : sql`and (e.archived_at, e.id) > (${at}::timestamptz, ${id}::uuid)`}
     order by e.archived_at, e.id limit ${o.limit}`)
@@ -151,12 +155,17 @@ export async function lockDueEvent(
   if (action === 'purge') await lockHolds(tx)
   const row = await findEvent(tx, orgId, id, { lock: 'update' })
   if (!row || row.leaseToken !== token) return undefined
+  // Who keeps events for longer from now on waits, or is seen.
+  if (action === 'purge') await tx.execute(sql`select from ${organizations} where id = ${orgId} for share`)
   const { rows } = await tx.execute<{ due: boolean; held: boolean }>(sql`
     select ${action === 'purge' ? sql`${isAnnounced(due)} and e.archived_at <= ${toPurge(due)}` : sql`e.archived_at <= ${toCool(due)}`} as due,
       ${action === 'purge' ? isEventHeld : sql`false`} as held
     from ${events} e where e.id = ${id}`)
   const [now] = rows
-  return now?.due ? { row, isHeld: now.held } : undefined
+  if (now?.due) return { row, isHeld: now.held }
+  // Its period has become longer. The lease goes back, or the run would wait for its end.
+  await postponeEvent(tx, id, token, HELD_SECONDS)
+  return undefined
 }
 
 /** No one works on the event for so long. */

@@ -4,7 +4,7 @@ import { and, eq, inArray, isNotNull, or, sql } from '../../db/orm.ts'
 import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
 import { users } from '../../db/schema/users.ts'
 import { APP_NOW } from '../../retention/clock.ts'
-import { isHeld } from '../../retention/holds-queries.ts'
+import { isHeld, lockHolds } from '../../retention/holds-queries.ts'
 import type { DownloadKey } from '../downloads/queries.ts'
 import { isParticipant } from '../events/queries.ts'
 import type { Addressed, ChannelName } from './channel.ts'
@@ -140,9 +140,10 @@ export async function findNotification(tx: Tx, id: Uuid): Promise<NotificationRo
 
 /**
  * Deletes notifications that are older than `days`, except those of events that are still to come: the link of their mail
- * leads through them. Returns how many; call again while it returns `batch`.
+ * leads through them, and those under a hold. Returns how many; call again while it returns `batch`.
  */
 export async function deleteOldNotifications(tx: Tx, days: number, batch: number): Promise<number> {
+  await lockHolds(tx)
   const old = sql`select ctid from ${notifications}
     where ${notifications.createdAt} < ${APP_NOW} - make_interval(days => ${days})
       and not exists (select from events where events.id = ${notifications.eventId} and events.status = 'active'

@@ -433,17 +433,23 @@ t.test('a request is refused in words', async (t) => {
   t.match(await refusal(retentionWorld({ template: undefined })), /^Refused: the operator has no template/)
 })
 
+/** Its first run has asked for a confirmation. */
+async function askingWorld() {
+  const w = retentionWorld()
+  w.minutes(0)
+  await w.settle()
+  const first = w.job().metadata.name
+  w.addPod('a')
+  w.endPod('a', aResult({ due: 5000, ended: 'ConfirmationRequired', reason: '5000 of 6000 are due' }))
+  w.completeJob()
+  await w.settle()
+  return { w, first }
+}
+
 t.test(
   'after a run that asks for a confirmation, the operator starts none until an administrator confirms',
   async (t) => {
-    const w = retentionWorld()
-    w.minutes(0)
-    await w.settle()
-    const first = w.job().metadata.name
-    w.addPod('a')
-    w.endPod('a', aResult({ due: 5000, ended: 'ConfirmationRequired', reason: '5000 of 6000 are due' }))
-    w.completeJob()
-    await w.settle()
+    const { w, first } = await askingWorld()
     t.match(w.ready(), { status: 'False', reason: 'ConfirmationRequired', message: new RegExp(`confirm-run=${first}`) })
     w.minutes(20)
     await w.settle()
@@ -465,14 +471,7 @@ t.test(
 )
 
 t.test('a confirmation is of the last run, and of the rules that it had', async (t) => {
-  const w = retentionWorld()
-  w.minutes(0)
-  await w.settle()
-  const first = w.job().metadata.name
-  w.addPod('a')
-  w.endPod('a', aResult({ due: 5000, ended: 'ConfirmationRequired', reason: '5000 of 6000 are due' }))
-  w.completeJob()
-  await w.settle()
+  const { w, first } = await askingWorld()
   w.edit({ spec: { rules: [{ after: 'P1D', action: 'purge' }] }, metadata: { generation: 2 } })
   w.annotate(CONFIRM_RUN, first)
   await w.settle()

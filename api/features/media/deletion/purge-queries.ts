@@ -2,7 +2,7 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { asc, eq, inArray, type SQL, sql } from '../../../db/orm.ts'
 import { albumMedia, albums } from '../../../db/schema/albums.ts'
-import { commentMedia } from '../../../db/schema/comments.ts'
+import { commentMedia, comments, commentVersions } from '../../../db/schema/comments.ts'
 import { events } from '../../../db/schema/events.ts'
 import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../../retention/holds-queries.ts'
@@ -32,13 +32,16 @@ const standsForItself = sql`not (m.kind = 'video' and m.paired_media_id is not n
 /** What the purge of an event has taken out of the library is that purge's, however long it takes, while there is the event. */
 const isOfTrash = sql`(m.leaving_with is null or not exists (select from ${events} e where e.id = m.leaving_with))`
 
-/** The hold on a media item `m`: on its uploader, its organization, or an event that it belongs to. */
+/** The hold on a media item `m`: on its uploader, its organization, or an event that it belongs to: also one in which
+ * an edit of a comment has removed it. */
 export const isMediaHeld = isHeld({
   person: sql`m.uploader_id`,
   organization: sql`m.org_id`,
   event: (id) => sql`(exists (select from ${albumMedia} am join ${albums} al on al.id = am.album_id
       where am.media_id = m.id and al.event_id = ${id})
-    or exists (select from ${commentMedia} cm where cm.media_id = m.id and cm.event_id = ${id}))`,
+    or exists (select from ${commentMedia} cm where cm.media_id = m.id and cm.event_id = ${id})
+    or exists (select from ${comments} c join ${commentVersions} v on v.comment_id = c.id
+      where c.event_id = ${id} and m.id = any(v.media_ids)))`,
 })
 
 /**
@@ -140,7 +143,8 @@ export async function deletePurged(
 export const countTrash = (tx: Tx): Promise<number> => tx.$count(media, sql`${media.deletedAt} is not null`)
 
 /** Whether a row of media items is due for the trash of a run. */
-export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}`
+export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}
+  and (leaving_with is null or not exists (select from ${events} e where e.id = leaving_with))`
 
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
   const before = await constantTime(tx, dueByRun(due))

@@ -194,6 +194,44 @@ t.test('an event that was not purged at its time is announced again before it is
   t.match(await carry(), { purged: 1 })
 })
 
+const keepFor = (years: number | null) =>
+  sql('update organizations set event_retention_years = $2 where id = $1', [org, years])
+
+t.test('an organization that keeps events for longer is told and purged by its own time', async (t) => {
+  t.teardown(() => keepFor(null))
+  const event = await anEvent(5)
+  await give()
+  await keepFor(8)
+  await later(10)
+  t.match(await carry(), { purged: 0, due: 0 }, 'longer, after the last notice')
+  await give()
+  t.strictSame(await notices(event), ['last'])
+  await keepFor(1)
+  await later(18)
+  await give()
+  t.match(await carry(), { purged: 0 }, 'no shorter than the policy, and only after a notice')
+  t.strictSame(await notices(event), ['last', 'last'])
+  await later(26)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('an organization that keeps events for longer while media items go keeps the rest', async (t) => {
+  t.teardown(() => keepFor(null))
+  const event = await made.anEvent()
+  await made.place(await made.anAlbum(event), await made.aMedia())
+  const keeping = {
+    ...storage.store,
+    async deletePrefix(prefix: string) {
+      await keepFor(30)
+      return storage.store.deletePrefix(prefix)
+    },
+  }
+  t.match(await carryOut({ ...deps, store: keeping }, eventArchive, aRun('EventArchive', { rules: RULES })), {
+    purged: 0,
+  })
+  t.ok(await exists('events', event))
+})
+
 t.test('two workers at once give each notice once', async (t) => {
   const events: Uuid[] = []
   for (let n = 0; n < 40; n++) events.push(await anEvent(5))

@@ -269,12 +269,22 @@ t.test('a store that allows no deletion at all ends the run', async (t) => {
 
 t.test('a run waits for no lease of another kind of work', async (t) => {
   const [early = ''] = await trashed(1, '1 day')
+  // In the trash for long, and taken out of it by the purge of an event.
+  const [leaving = ''] = await trashed(1, '31 days')
+  const event = newUuid()
   await admin.query(
-    `update media set purging_at = now(), lease_at = now() + interval '1 hour', lease_token = $2 where id = $1`,
-    [early, newUuid()],
+    `insert into events (id, org_id, owner_id, title, start_at, status, archived_at)
+      values ($1, $2, $3, 'Party', now(), 'archived', now() - interval '8 years')`,
+    [event, org, user],
   )
-  t.equal((await carry()).ended, 'Finished')
-  t.equal(await rows([early]), 1)
+  t.teardown(() => admin.query('delete from events where id = $1', [event]))
+  await admin.query(
+    `update media set purging_at = now(), lease_at = now() + interval '1 hour', lease_token = $2,
+      leaving_with = case when id = $3 then $4::uuid end where id = any($1)`,
+    [[early, leaving], newUuid(), leaving, event],
+  )
+  t.match(await carry(), { ended: 'Finished', purged: 0 })
+  t.equal(await rows([early, leaving]), 2)
 })
 
 t.test('what is held is written once a day, not by every run', async (t) => {

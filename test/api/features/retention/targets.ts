@@ -1,7 +1,10 @@
 import t from 'tap'
 import { sql } from '../../../../api/db/orm.ts'
 import { boundPieces, measurePieces, unusedPieces } from '../../../../api/features/highlights/pieces/pieces.ts'
+import { purgeHighlights } from '../../../../api/features/highlights/render/purge.ts'
+import { expireSessions } from '../../../../api/features/media/uploads/release.ts'
 import { expiredUploads } from '../../../../api/features/media/uploads/retention-target.ts'
+import { deleteOldNotifications } from '../../../../api/features/notifications/queries.ts'
 import { oldNotifications } from '../../../../api/features/notifications/retention-target.ts'
 import { addHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
@@ -10,9 +13,12 @@ import { cutoffOf } from '../../../../api/retention/policies-queries.ts'
 import type { RetentionTarget } from '../../../../api/retention/target.ts'
 import { RETENTION_TARGETS, type RetentionTarget as TargetName } from '../../../../crds/retention-rules.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { highlightPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { aHighlightManifest } from '../../../support/highlights.ts'
+import { waitingIn } from '../../../support/in-turn.ts'
 import { aRun } from '../../../support/retention.ts'
 import { retentionItems } from '../../../support/retention-items.ts'
 
@@ -244,4 +250,114 @@ t.test('beyond a bound those go that were not used for longest, of each organiza
   t.equal(await boundPieces(deps, { organization: 350, all: 10_000 }, signal), 1)
   t.equal(await boundPieces(deps, { organization: 10_000, all: 100 }, signal), 2)
   t.strictSame(await Promise.all(sources.map(hasPieces)), [true, false, false, false])
+})
+
+// ---------------------------------------------------------------- the sweep, and holds
+
+/** Does the work while a hold is about to commit: what is purged for good waits for it. */
+async function whileHoldComes(work: () => Promise<unknown>): Promise<void> {
+  const holder = await admin.connect()
+  try {
+    await holder.query('begin')
+    await holder.query('select pg_advisory_xact_lock(7305811243)')
+    await holder.query(
+      `insert into legal_holds (id, kind, subject, reason, placed_by) values ($1, 'organization', $2, 'case', 'court')`,
+      [newUuid(), org],
+    )
+    let isOver = false
+    const done = work().finally(() => {
+      isOver = true
+    })
+    await eventually('it to wait or end', async () => isOver || (await waitingIn(database)) > 0)
+    await holder.query('commit')
+    await done
+  } finally {
+    await holder.query('rollback')
+    holder.release()
+  }
+}
+
+t.test('the sweep of notifications sees a hold that commits meanwhile', async (t) => {
+  await aNotification('91 days')
+  await whileHoldComes(() => db.inTransaction({}, (tx) => deleteOldNotifications(tx, 90, 10)))
+  t.equal(await count('select from notifications'), 1)
+  await admin.query('delete from legal_holds')
+  t.equal(await db.inTransaction({}, (tx) => deleteOldNotifications(tx, 90, 10)), 1)
+})
+
+t.test('the sweep of uploads keeps the row of what a hold came for, and begins with no other', async (t) => {
+  const both = [await anUpload('aborted', '1 hour'), await anUpload('aborted', '1 hour')]
+  let held: Promise<unknown> | undefined
+  const holding = {
+    ...store,
+    async deletePrefix(prefix: string) {
+      const deleted = await store.deletePrefix(prefix)
+      held ??= hold()
+      await held
+      return deleted
+    },
+  }
+  await expireSessions(db, holding, { log: base.log })
+  t.equal(await count('select from uploads where storage_released_at is not null'), 0)
+  t.equal((await Promise.all(both.map(isStored))).filter(Boolean).length, 1, 'the next one was not begun')
+  await admin.query('delete from legal_holds')
+  await expireSessions(db, store, { log: base.log })
+  t.equal(await count('select from uploads where storage_released_at is not null'), 2)
+})
+
+/** A deleted highlight with a film in the store, whose purge is due. */
+async function aFilm(by: Uuid, o: { looks?: number; album?: Uuid } = {}): Promise<Uuid> {
+  const id = newUuid()
+  await admin.query(
+    `insert into highlights (id, org_id, created_by, album_id, title, transition, orientation, fill, ken_burns, show_title, captions,
+        skip_broken, estimated_duration_sec, status, deleted_at, deleted_by, purge_at, purge_looks)
+      values ($1, $2, $3, $4, 'H', 'cut', 'auto', 'blur', true, true, 'none', false, 3, 'completed', now(), $3, now(), $5)`,
+    [id, org, by, o.album ?? null, o.looks ?? 0],
+  )
+  await store.put(`${highlightPrefix(org, id)}film.mp4`, 'film', { contentType: 'video/mp4' })
+  return id
+}
+const hasFilm = async (id: Uuid) => {
+  for await (const _ of store.list(highlightPrefix(org, id))) return true
+  return false
+}
+
+t.test('films: a hold on who made them, the organization or the event keeps files and rows', async (t) => {
+  const [event, album, other] = [newUuid(), newUuid(), newUuid()]
+  await admin.query('insert into users (id, issuer, subject) values ($1::uuid, $2, $1::text)', [other, 'test'])
+  await admin.query(
+    `insert into events (id, org_id, owner_id, title, start_at, status) values ($1, $2, $3, 'E', now(), 'active')`,
+    [event, org, user],
+  )
+  await admin.query(`insert into albums (id, org_id, owner_id, event_id, title) values ($1, $2, $3, $4, 'A')`, [
+    album,
+    org,
+    user,
+    event,
+  ])
+  for (const [kind, subject, keeps] of [
+    ['person', user, [true, true, false]],
+    ['event', event, [false, true, false]],
+    ['organization', org, [true, true, true]],
+  ] as const) {
+    await admin.query('delete from highlights')
+    const films = [await aFilm(user), await aFilm(user, { album }), await aFilm(other)]
+    const placed = await addHold(db, { kind, subject, reason: 'case', placedBy: 'court' })
+    await purgeHighlights(base)
+    t.strictSame(await Promise.all(films.map(hasFilm)), keeps, kind)
+    await admin.query('delete from legal_holds where id = $1', [placed.id])
+    await purgeHighlights(base)
+    t.strictSame(await Promise.all(films.map(hasFilm)), [false, false, false], 'its end lets them go')
+  }
+})
+
+t.test('films: a hold that comes with the last look keeps the row', async (t) => {
+  const id = await aFilm(user, { looks: 9 })
+  await store.deletePrefix(highlightPrefix(org, id))
+  await whileHoldComes(() => purgeHighlights(base))
+  t.equal(await count('select from highlights where id = $1', [id]), 1)
+  await admin.query('delete from legal_holds')
+  await admin.query('update highlights set purge_lease_until = null')
+  await purgeHighlights(base)
+  t.equal(await count('select from highlights where id = $1', [id]), 0)
 })

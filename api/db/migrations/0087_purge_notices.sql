@@ -18,7 +18,7 @@ alter table notifications
   add column purge_notice integer,
   add column purge_at timestamptz,
   drop constraint notifications_template_check,
-  -- Migration 0085 validates them: not under the lock that this file holds.
+  -- Migration 0088 validates them: not under the lock that this file holds.
   add constraint notifications_template_check
     check (template in ('EventInvitation.v1', 'Mention.v1', 'DownloadReady.v1', 'EventPurgeSoon.v1')) not valid,
   add constraint notifications_purge_check check (
