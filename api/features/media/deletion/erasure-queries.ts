@@ -40,7 +40,7 @@ export async function withdrawMedia(tx: Tx, { erasureId, userId }: Whose, limit:
 }
 
 /**
- * Claims withdrawn media items of one person, whatever their age, as `claimDue` claims those whose time is over. Both
+ * Claims withdrawn media items of one person, whatever their age, as `claimDueOf` claims those whose time is over. Both
  * halves of a Live Photo are of one uploader.
  */
 export async function claimOf(tx: Tx, userId: Uuid, o: ClaimOptions): Promise<Claims> {
