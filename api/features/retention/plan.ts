@@ -1,4 +1,5 @@
-import type { RetentionRun } from '../../../lib/contract/retention.ts'
+import { EXIT } from '../../../lib/contract/job-result.ts'
+import type { RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
 
 /** More than this between the clock of the database and that of the pod means that either may be wrong. */
 export const MAX_SKEW_MS = 3_600_000
@@ -25,12 +26,15 @@ export function judgeClocks(databaseMs: number, ownMs: number): Refusal | undefi
 export function judgeAmount(
   o: { daysSinceLast: number | null; due: number; few: number; held: number; total: number } & Pick<
     RetentionRun,
-    'maxDuePercent' | 'confirmed'
+    'maxDuePercent' | 'confirmed' | 'confirmedDue'
   >,
 ): Refusal | undefined {
   // A person who is asked about nothing learns to confirm everything.
-  if (o.confirmed || o.due + o.held === 0) return undefined
+  if (o.due + o.held === 0) return undefined
   const refuse = (reason: string): Refusal => ({ ended: 'ConfirmationRequired', reason })
+  if (o.confirmed) {
+    return isCovered(o) ? undefined : refuse(`${o.due} are due, and ${o.confirmedDue} were confirmed; confirm this run`)
+  }
   if (o.daysSinceLast !== null && o.daysSinceLast > MAX_PAUSE_DAYS) {
     const days = Math.floor(o.daysSinceLast)
     return refuse(
@@ -44,6 +48,25 @@ export function judgeAmount(
     )
   }
   return undefined
+}
+
+/**
+ * Whether a confirmation covers what is due: what had been found then and a fifth of it, for some time has passed since. Of a few
+ * the fifth is less than what an hour brings.
+ */
+function isCovered(o: { due: number; few: number } & Pick<RetentionRun, 'confirmedDue'>): boolean {
+  if (o.confirmedDue === undefined) return true
+  return o.due <= o.confirmedDue + Math.max(o.confirmedDue / 5, o.few / 100, 1)
+}
+
+/**
+ * The exit code of a process. A Job without `completions` makes no pod any more once one has succeeded, so a process succeeds only if
+ * it can say how the run ended. One that was told to end has not: the Job makes another pod for it, and counts no failure
+ * if the cluster has marked it as disrupted. When the operator ends a run, it suspends the Job first.
+ */
+export function exitOf({ ended }: Pick<RetentionResult, 'ended'>, { aborted }: Pick<AbortSignal, 'aborted'>): number {
+  if (ended !== 'Stopped') return EXIT.ok
+  return aborted ? EXIT.terminated : EXIT.transient
 }
 
 /** Words about a run whose figures do not say enough; undefined if they do. */

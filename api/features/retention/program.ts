@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 import { RetentionRun, retentionMessage } from '../../../lib/contract/retention.ts'
 import { int, json, loadConfig } from '../../../lib/runtime/config.ts'
@@ -7,6 +8,7 @@ import { openLog } from '../../../lib/runtime/log.ts'
 import { openObjectStore, StoreConfig } from '../../../lib/runtime/object-store/open.ts'
 import { KUBERNETES_LOG, writeTerminationLog } from '../../../lib/runtime/termination-log.ts'
 import { openDatabase } from '../../db/db.ts'
+import { exitOf } from './plan.ts'
 import { carryOut } from './run.ts'
 import { TARGETS } from './targets.ts'
 
@@ -18,6 +20,8 @@ const Config = StoreConfig.safeExtend({
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })
+
+const CLOSE_MS = 5000
 
 const config = loadConfig(Config)
 armFailpoint(config.KEEPSAKE_FAILPOINT)
@@ -42,9 +46,13 @@ try {
   const result = await carryOut({ db, store, log, signal: stop.signal }, target, run)
   await writeTerminationLog(config.TERMINATION_LOG, retentionMessage(result), log)
   log.info({ run: run.run, ...result }, 'ended')
+  process.exitCode = exitOf(result, stop.signal)
 } catch (error) {
   log.fatal({ err: error, run: run.run }, 'a run was interrupted; another process goes on')
   process.exitCode = 1
 } finally {
-  await Promise.allSettled([store.close(), db.close()])
+  // Something that hangs must not keep the pod.
+  const closed = Promise.allSettled([store.close(), db.close()])
+  await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
 }
+process.exit()
