@@ -73,9 +73,9 @@ export const askedName = (policy: Named, annotation: 'request' | 'confirmation' 
   `${stemOf(policy)}-r${hash('sha256', `${policy.metadata.uid} ${annotation} ${value}`).slice(0, 8)}`
 
 /**
- * The run that takes the place of one whose pods cannot start. A Job's template is immutable, and its name tells whether it was
- * made: the new one therefore has a name of its own, which is the same whoever makes it. It follows the policy as it is now, so
- * a confirmation of earlier rules does not go with it.
+ * The run that takes the place of one whose pods cannot start. A Job's template is immutable, so another Job is needed; its name
+ * follows from that of the first, so that creating it twice is a no-op. It follows the policy as it is now, so a confirmation of
+ * earlier rules does not go with it.
  */
 export function replacementOf(policy: RetentionPolicy, job: Job, why: string): RunStart {
   const { metadata } = job
