@@ -150,7 +150,7 @@ function stateOf(seen: Seen, open: Job | undefined): State {
   const isDeleted = policy.metadata.deletionTimestamp !== undefined
   const request = isDeleted ? undefined : requestOf(given)
   const confirmation = isDeleted ? undefined : confirmationOf(given)
-  const mayStart = !fault && !record && !seen.refusal
+  const mayStart = !fault && !stopping && !record && !seen.refusal
   const start = !mayStart ? undefined : open ? replacing(seen, open) : startOf(seen, due, [confirmation, request])
   const replaced = open && replacedOf(seen, open)
   return { open, fault, followed, due, record, replaced, stopping, request, confirmation, start }
@@ -186,7 +186,7 @@ function startOf(seen: Seen, due: Due, asked: (Asked | undefined)[]): RunStart |
  */
 function replacing(seen: Seen, open: Job): RunStart | undefined {
   const { policy, template } = seen
-  if (template === undefined || open.spec.suspend || !isOutdated(open, template)) return undefined
+  if (template === undefined || !isOutdated(open, template)) return undefined
   const why = hindrance(seen, open)
   return why && replacementOf(policy, open, `${why.reason}: ${why.message}`)
 }

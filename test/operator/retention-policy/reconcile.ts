@@ -653,7 +653,10 @@ t.test('a run that works, waits for its turn, or is stopped keeps its template',
   await queued.settle()
   const stopped = await blockedWorld()
   stopped.w.edit({ spec: { suspend: true } })
-  for (const w of [working.w, queued, stopped.w]) {
+  // Also by a person.
+  const held = await blockedWorld()
+  held.w.store.patch(JOBS, { namespace: 'media', name: held.name }, { spec: { suspend: true } })
+  for (const w of [working.w, queued, stopped.w, held.w]) {
     const next = w.replica(w.cluster, fixed)
     for (let i = 0; i < 4; i++) await next.once()
     t.strictSame(
