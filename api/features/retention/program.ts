@@ -1,3 +1,4 @@
+import { constants, setPriority } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 import { RetentionRun, retentionMessage } from '../../../lib/contract/retention.ts'
@@ -23,6 +24,8 @@ const Config = StoreConfig.safeExtend({
 
 const CLOSE_MS = 5000
 
+// On one machine requests and conversions come first. In a pod, it is the pod's CPU request that decides.
+setPriority(constants.priority.PRIORITY_LOW)
 const config = loadConfig(Config)
 armFailpoint(config.KEEPSAKE_FAILPOINT)
 const log = openLog({ program: 'retention', level: config.LOG_LEVEL })
