@@ -111,7 +111,10 @@ const RunErrorRecord = z.object({
   message: z.string().max(256).describe('Human-readable reason'),
 })
 
-/** How a run ended. Beyond what the program says, `Failed`: its Job failed. `Lost`: nothing is known about its end. */
+/**
+ * How a run ended. Beyond what the program says, `Failed`: its Job failed, or its pods could not start. `Lost`: nothing is known about
+ * its end.
+ */
 export const RUN_ENDS = [
   'Finished',
   'WindowClosed',

@@ -62,7 +62,10 @@ interface ConfirmationOptions {
   log: Log
 }
 
-/** Tells about runs that ask for a confirmation, since a person at this machine sees no status of a policy; or confirms them. */
+/**
+ * Tells about runs that ask for a confirmation, since a person at this machine sees no status of a policy; or confirms them. One
+ * that asks although it was confirmed has found more than that: the person has to look again.
+ */
 export function answerRuns(
   cluster: Pick<Cluster, 'reflect' | 'patch'>,
   { isConfirmed, tell, log }: ConfirmationOptions,
@@ -72,7 +75,9 @@ export function answerRuns(
     onSet({ metadata, status }, old) {
       const { lastRun } = status ?? {}
       if (lastRun?.ended !== 'ConfirmationRequired' || lastRun.name === old?.status?.lastRun?.name) return
-      if (!isConfirmed) return tell(`Retention of ${metadata.name} waits (--confirm-retention): ${lastRun.reason}`)
+      const wasConfirmed = status?.lastConfirmation?.answer.endsWith(` ${lastRun.name}`)
+      if (!isConfirmed || wasConfirmed)
+        return tell(`Retention of ${metadata.name} waits (--confirm-retention): ${lastRun.reason}`)
       const annotations = { [CONFIRM_RUN]: lastRun.name }
       cluster
         .patch(RETENTION_POLICIES, { namespace: NAMESPACE, name: metadata.name }, { metadata: { annotations } })

@@ -34,13 +34,20 @@ export interface Amount {
   total: number
   maxDuePercent: RetentionRun['maxDuePercent']
   confirmed: boolean
+  /** What was due when a person was asked; unset: not known. */
+  confirmedDue?: number | undefined
 }
 
 /** Refuses what looks like a clock that has jumped, or a rule that was not meant. A person can confirm it. */
 export function judgeAmount(o: Amount): (Refusal & { ended: 'ConfirmationRequired' }) | undefined {
   // A person who is asked about nothing learns to confirm everything.
-  if (o.confirmed || o.due + o.held === 0) return undefined
+  if (o.due + o.held === 0) return undefined
   const refuse = (reason: string) => ({ ended: 'ConfirmationRequired' as const, reason })
+  if (o.confirmed) {
+    // Of a few, a fifth is less than what an hour brings.
+    const isCovered = o.confirmedDue === undefined || isAsConfirmed(o.confirmedDue, o.due, Math.max(1, o.few / 100))
+    return isCovered ? undefined : refuse(`${o.due} are due, and ${o.confirmedDue} were confirmed; confirm this run`)
+  }
   if (o.daysSinceLast !== null && o.daysSinceLast > MAX_PAUSE_DAYS) {
     const days = Math.floor(o.daysSinceLast)
     return refuse(
@@ -60,10 +67,9 @@ export const SWEEP_MAX_DUE_PERCENT = 20
 /** Within this time of the last sweep no guard is asked: no clock can have jumped further, and what was confirmed goes on. */
 export const SWEEP_GOES_ON_MS = MAX_SKEW_MS
 
-/** More comes while a person thinks; much more is something else than what was confirmed. */
-const MORE_THAN_CONFIRMED = 1.2
-/** Whether so many are what a person has confirmed. */
-export const isAsConfirmed = (confirmedDue: number, due: number): boolean => due <= confirmedDue * MORE_THAN_CONFIRMED
+/** Whether so many are what a person has confirmed: more comes while people think; much more is something else. */
+export const isAsConfirmed = (confirmedDue: number, due: number, more = 0): boolean =>
+  due <= confirmedDue + Math.max(confirmedDue / 5, more)
 
 /** What a person has confirmed, for so many that are due now: as many, and not a month later by any clock. */
 export function isConfirmed(confirmed: { due: number; days: number } | undefined, due: number): boolean {

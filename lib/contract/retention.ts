@@ -32,6 +32,8 @@ export const RetentionRun = z
     maxDuePercent: z.int().min(1).max(100),
     /** A person has confirmed that so much is due. */
     confirmed: z.boolean(),
+    /** What the run that asked had found due: a confirmation covers little more. Unset: any number. */
+    confirmedDue: Count.optional(),
     /** When the run was due, or was asked for. */
     slot: Time,
   })

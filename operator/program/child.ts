@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
-import { GROUP } from '../../crds/kind.ts'
 import type { Run } from '../../crds/run.ts'
 import { progressToken } from '../../lib/contract/progress.ts'
 import type { Job } from '../jobs/batch.ts'
+import { CONFIGURATION } from '../jobs/labels.ts'
 import { jobFrom, type PodConfig } from '../jobs/template.ts'
 import type { ProgramKind, ProgramSize } from './kind.ts'
 import { nextShape, type ShapeConfig, shapeAnnotations } from './shape.ts'
@@ -14,9 +14,6 @@ export interface ProgramConfig extends PodConfig, ShapeConfig, ProgramSize {
   /** How long `auto` waits for a node with a free GPU before it falls back to the CPU. */
   gpuWaitSeconds: number
 }
-
-/** Annotation of Jobs: digest of the configuration that they were created from. */
-const CONFIGURATION = `${GROUP}/configuration`
 
 const digests = new WeakMap<ProgramConfig, string>()
 

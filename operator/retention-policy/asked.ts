@@ -45,7 +45,7 @@ export function requestOf({ policy, open, obstacle, now }: Given): Asked | undef
 
 /**
  * The confirmation of a run that asked for it; undefined when there is none that has no answer. A run that is confirmed has no
- * guards, so that it has to do what the run that asked had found: its rules, and nothing that has happened since.
+ * guard but one, so that it has to do what the run that asked had found: its rules, and about as much.
  */
 export function confirmationOf({ policy, open, obstacle, now }: Given): Asked | undefined {
   const value = pending(policy, CONFIRM_RUN, policy.status?.lastConfirmation)
@@ -58,7 +58,8 @@ export function confirmationOf({ policy, open, obstacle, now }: Given): Asked | 
   if (run.generation !== policy.metadata.generation) return refused(value, 'the policy was edited since this run')
   const why = obstacle ?? (open && `run ${open.metadata.name} is running`)
   if (why) return refused(value, why)
-  return { value, start: { name: askedName(policy, 'confirmation', value), slot: now, confirmation: value } }
+  const name = askedName(policy, 'confirmation', value)
+  return { value, start: { name, slot: now, confirmation: value, confirmedDue: run.due } }
 }
 
 const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/

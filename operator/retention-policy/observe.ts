@@ -13,7 +13,8 @@ export const FINALIZER = 'media.keepsake.dev/retention'
 export interface ObserverDeps {
   cluster: Pick<Cluster, 'get' | 'list'>
   caches: PolicyCache & Pick<JobCaches, 'jobsOf' | 'podsOf'>
-  hasTemplate: boolean
+  /** Digest of the template of pods; undefined: there is none. */
+  template: string | undefined
   now(): Date
 }
 
@@ -30,7 +31,7 @@ const NO_SPEC: RetentionPolicy['spec'] = {
 }
 
 /** Collects what a decision about a policy is based on. While nothing runs, that is the caches alone. */
-export function observer({ cluster, caches, hasTemplate, now }: ObserverDeps) {
+export function observer({ cluster, caches, template, now }: ObserverDeps) {
   /** `isFresh`: read the Jobs from the API server, because the cache may not show one that was just created. */
   async function observe(object: RawPolicy, isFresh = false): Promise<Seen> {
     const parsed = parseRetentionPolicy(object)
@@ -49,7 +50,7 @@ export function observer({ cluster, caches, hasTemplate, now }: ObserverDeps) {
       jobs,
       pods,
       result: open && caches.resultOf(open.metadata.uid ?? ''),
-      hasTemplate,
+      template,
       now: now(),
     }
   }
@@ -71,7 +72,8 @@ export function observer({ cluster, caches, hasTemplate, now }: ObserverDeps) {
   async function podsOf({ metadata }: RetentionPolicy, open: Job): Promise<Pod[]> {
     const { namespace, uid } = metadata
     const mine = (pods: Pod[]) => pods.filter((pod) => isOwnedBy(pod, open.metadata.uid ?? ''))
-    if (!isJobFinished(open) && !open.spec.suspend) return mine(caches.podsOf(uid))
+    const hasSucceeded = (open.status?.succeeded ?? 0) > 0
+    if (!isJobFinished(open) && !open.spec.suspend && !hasSucceeded) return mine(caches.podsOf(uid))
     const labelSelector = `${OUR_LABELS},${OWNER_UID}=${uid}`
     return mine((await cluster.list<Pod>(PODS, { namespace, labelSelector })).map(trimPod))
   }

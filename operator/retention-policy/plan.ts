@@ -5,8 +5,8 @@ import { unheardSince } from '../jobs/evidence.ts'
 import { QUEUED, type Waiting, waitingOf, waitingWithoutPod } from '../jobs/waiting.ts'
 import { type Asked, confirmationOf, requestOf } from './asked.ts'
 import { type Due, dueOf, type Followed, follow, lastSlot } from './due.ts'
-import { finalRecord, lostRecord, type PodResult, runningRecord } from './result.ts'
-import { noteOf, type RunStart, slotName } from './run.ts'
+import { finalRecord, lostRecord, type PodResult, replacedRecord, runningRecord } from './result.ts'
+import { isOutdated, noteOf, type RunStart, replacementOf, slotName } from './run.ts'
 import { parseSchedule, type Schedule } from './schedule.ts'
 
 /** All inputs of a decision. */
@@ -23,7 +23,8 @@ export interface Seen {
   pods: readonly Pod[]
   /** The furthest result that a pod of this run left. */
   result: PodResult | undefined
-  hasTemplate: boolean
+  /** Digest of the template that a Job would be made from; undefined: there is none. */
+  template: string | undefined
   /** Why the Job of the run that was to start could not be created. */
   refusal?: { reason: string; message: string }
   now: Date
@@ -81,9 +82,13 @@ const runNamed = ({ policy }: Seen, name: string) => policy.status?.runs?.find((
 const isRecorded = (seen: Seen, { metadata, spec }: Job): boolean =>
   spec.ttlSecondsAfterFinished !== undefined || runNamed(seen, metadata.name)?.finished !== undefined
 
-/** The run that has not ended, or whose end is not recorded. */
+/** The Job of the run that takes the place of this one. */
+const replacingOf = ({ jobs }: Pick<Seen, 'jobs'>, { metadata }: Job): Job | undefined =>
+  jobs.find((job) => noteOf(job)?.replaces?.run === metadata.name)
+
+/** The run that has not ended, or whose end is not recorded, and in whose place there is no other. */
 export const openRun = (seen: Pick<Seen, 'policy' | 'jobs'>): Job | undefined =>
-  seen.jobs.find((job) => !isRecorded(seen as Seen, job))
+  seen.jobs.find((job) => !isRecorded(seen as Seen, job) && !replacingOf(seen, job))
 
 const NO_PLAN: Plan = { recorded: [], events: [], expire: [], remove: [] }
 
@@ -105,7 +110,7 @@ export function planRetention(seen: Seen): Plan {
     ...(state.start && { start: state.start }),
     ...(stopping === 'suspend' && open && { suspend: open }),
     status,
-    recorded: state.record ? [state.record] : [],
+    recorded: endedNow(state),
     events: eventsOf(seen, state, status),
     ...settled(seen, state),
     ...requeue(seen, state, status),
@@ -121,6 +126,8 @@ interface State {
   due: Due
   /** The run of `open`, or one whose Job is gone, has ended: its record. */
   record: RunRecord | undefined
+  /** The record of a run in whose place `open` is. */
+  replaced: RunRecord | undefined
   /** `suspend`: the Job must be suspended now. `wait`: its pods are ending. `over`: none is left. */
   stopping: 'suspend' | 'wait' | 'over' | undefined
   request: Asked | undefined
@@ -143,10 +150,15 @@ function stateOf(seen: Seen, open: Job | undefined): State {
   const isDeleted = policy.metadata.deletionTimestamp !== undefined
   const request = isDeleted ? undefined : requestOf(given)
   const confirmation = isDeleted ? undefined : confirmationOf(given)
-  const mayStart = !fault && !open && !record && !seen.refusal
-  const start = mayStart ? startOf(seen, due, [confirmation, request]) : undefined
-  return { open, fault, followed, due, record, stopping, request, confirmation, start }
+  const mayStart = !fault && !stopping && !record && !seen.refusal
+  const start = !mayStart ? undefined : open ? replacing(seen, open) : startOf(seen, due, [confirmation, request])
+  const replaced = open && replacedOf(seen, open)
+  return { open, fault, followed, due, record, replaced, stopping, request, confirmation, start }
 }
+
+/** Runs whose end this plan records. */
+const endedNow = ({ record, replaced }: Pick<State, 'record' | 'replaced'>): RunRecord[] =>
+  [record, replaced].filter((r) => r !== undefined)
 
 const givenOf = ({ policy, now }: Seen) => ({
   status: policy.status,
@@ -168,13 +180,32 @@ function startOf(seen: Seen, due: Due, asked: (Asked | undefined)[]): RunStart |
   return { name: slotName(seen.policy, slot), slot, ...(until && { until }) }
 }
 
+/**
+ * The run in the place of one whose pods cannot start, if the template has changed since: an administrator has probably fixed the
+ * cause. If one of the pods starts meanwhile after all, it is stopped, and the other run does what is left.
+ */
+function replacing(seen: Seen, open: Job): RunStart | undefined {
+  const { policy, template } = seen
+  if (template === undefined || !isOutdated(open, template)) return undefined
+  const why = hindrance(seen, open)
+  return why && replacementOf(policy, open, `${why.reason}: ${why.message}`)
+}
+
+function replacedOf(seen: Seen, open: Job): RunRecord | undefined {
+  const { replaces } = noteOf(open) ?? {}
+  const job = replaces && seen.jobs.find(({ metadata }) => metadata.name === replaces.run)
+  if (!job || isRecorded(seen, job)) return undefined
+  const known = runNamed(seen, job.metadata.name)
+  return replacedRecord(job, known, { by: open.metadata.name, why: replaces.why, now: seen.now })
+}
+
 /** After such a run nothing starts by itself until a person confirms it, asks for another run, or edits the policy. */
 const awaitsConfirmation = ({ policy }: Pick<Seen, 'policy'>): boolean =>
   policy.status?.lastRun?.ended === 'ConfirmationRequired' &&
   policy.status.lastRun.generation === policy.metadata.generation
 
 /** Why the policy is not carried out, the most important first. */
-function faultOf({ policy, problem, rival, hasTemplate }: Seen, schedule: string | undefined): State['fault'] {
+function faultOf({ policy, problem, rival, template }: Seen, schedule: string | undefined): State['fault'] {
   if (policy.metadata.deletionTimestamp !== undefined) return { reason: 'Deleted', message: 'The policy is deleted' }
   if (problem !== undefined) return { reason: 'InvalidSpec', message: problem }
   if (rival !== undefined) {
@@ -183,7 +214,7 @@ function faultOf({ policy, problem, rival, hasTemplate }: Seen, schedule: string
   }
   if (policy.spec.suspend) return { reason: 'Suspended', message: 'The policy is suspended' }
   if (schedule !== undefined) return { reason: 'BadSchedule', message: `The schedule is invalid: ${schedule}` }
-  if (!hasTemplate) {
+  if (template === undefined) {
     return { reason: 'NoTemplate', message: 'The operator has no template for the pods: set RETENTION_TEMPLATE_FILE' }
   }
   return undefined
@@ -197,7 +228,7 @@ const STOPS = ['Deleted', 'TargetTaken', 'Suspended']
  */
 function stoppingOf(seen: Seen, open: Job): State['stopping'] {
   if (isJobFinished(open)) return undefined
-  const fault = faultOf({ ...seen, hasTemplate: true }, undefined)
+  const fault = faultOf({ ...seen, template: '' }, undefined)
   if (!open.spec.suspend) return fault && STOPS.includes(fault.reason) ? 'suspend' : undefined
   // The Job controller says that it has seen the suspension: from then on it creates no pod.
   const isSeen = open.status?.conditions?.some((c) => c.type === 'Suspended' && c.status === 'True')
@@ -207,7 +238,7 @@ function stoppingOf(seen: Seen, open: Job): State['stopping'] {
 function recordOf(seen: Seen, open: Job | undefined, stopping: State['stopping']): RunRecord | undefined {
   const { policy, now, result } = seen
   if (open) {
-    const isOver = isJobFinished(open) || stopping === 'over'
+    const isOver = isJobFinished(open) || stopping === 'over' || isLeftOver(seen, open)
     const known = runNamed(seen, open.metadata.name)
     return isOver ? finalRecord(open, known, result, { now, isStopped: stopping === 'over' }) : undefined
   }
@@ -216,16 +247,21 @@ function recordOf(seen: Seen, open: Job | undefined, stopping: State['stopping']
   return lostRecord(active, runNamed(seen, active), now)
 }
 
+/** A pod has said that nothing is left to do, and the Job waits for others, which have not started and cannot. */
+const isLeftOver = (seen: Seen, open: Job): boolean =>
+  (open.status?.succeeded ?? 0) > 0 && !open.spec.suspend && hindrance(seen, open) !== undefined
+
 /** What is left to do for Jobs whose runs are recorded, by this plan or an earlier one. */
-function settled(seen: Seen, { open, record, stopping }: State): Pick<Plan, 'expire' | 'remove'> {
-  const done = seen.jobs.filter((job) => isRecorded(seen, job) || (job === open && record !== undefined))
-  const ended = (job: Job) => (job === open ? record : runNamed(seen, job.metadata.name))
+function settled(seen: Seen, state: State): Pick<Plan, 'expire' | 'remove'> {
+  const now = endedNow(state)
+  const ended = ({ metadata: { name } }: Job) => now.find((r) => r.name === name) ?? runNamed(seen, name)
+  const done = seen.jobs.filter((job) => isRecorded(seen, job) || ended(job)?.finished !== undefined)
   return {
     expire: done
       .filter((job) => isJobFinished(job) && job.spec.ttlSecondsAfterFinished === undefined)
       .map((job) => ({ job, seconds: isBad(ended(job)) ? TTL_SECONDS.bad : TTL_SECONDS.good })),
-    // A suspended Job never finishes, so that its time to live never begins.
-    remove: done.filter((job) => !isJobFinished(job) && (job !== open || stopping === 'over')),
+    // One that is suspended or waits for a pod never finishes, so that its time to live never begins.
+    remove: done.filter((job) => !isJobFinished(job)),
   }
 }
 
@@ -240,7 +276,7 @@ function statusOf(seen: Seen, state: State): RetentionPolicyStatus {
   const ready = readyOf(seen, state)
   const observedGeneration = policy.metadata.generation ?? 0
   const condition = { type: 'Ready', ...ready, message: ready.message.slice(0, 1024), observedGeneration }
-  const lastRun = record ?? old.lastRun
+  const lastRun = endedNow(state)[0] ?? old.lastRun
   const nextRun = nextOf(seen, state)
   return {
     observedGeneration,
@@ -278,11 +314,11 @@ function slotOf({ policy, now }: Seen, open: Job | undefined): string | undefine
     .at(-1)
 }
 
-function runsOf(seen: Seen, { open, record }: State): RunRecord[] {
-  const old = seen.policy.status?.runs ?? []
+function runsOf(seen: Seen, { open, record, replaced }: State): RunRecord[] {
   const current = record ?? (open && runningRecord(open, runNamed(seen, open.metadata.name), seen.result))
-  if (!current) return old
-  return [current, ...old.filter((r) => r.name !== current.name)].slice(0, MAX_RUNS)
+  const fresh = [current, replaced].filter((r) => r !== undefined)
+  const old = seen.policy.status?.runs ?? []
+  return [...fresh, ...old.filter(({ name }) => !fresh.some((r) => r.name === name))].slice(0, MAX_RUNS)
 }
 
 function nextOf(seen: Seen, { fault, due, open, record }: State): Date | undefined {
@@ -313,12 +349,11 @@ function readyOf(seen: Seen, state: State): Ready {
   return idleReady(seen, record ?? seen.policy.status?.lastRun, state)
 }
 
-function runningReady({ pods, now }: Seen, open: Job): Ready {
+function runningReady(seen: Seen, open: Job): Ready {
+  const { pods } = seen
   const { name } = open.metadata
-  const waiting = waitOf(open, pods, now)
-  if (waiting && waiting.reason !== QUEUED.reason) {
-    return { status: 'False', reason: waiting.reason, message: `Run ${name} waits: ${waiting.message}` }
-  }
+  const waiting = hindrance(seen, open)
+  if (waiting) return { status: 'False', reason: waiting.reason, message: `Run ${name} waits: ${waiting.message}` }
   const lost = pods.find((pod) => !isTerminalPod(pod) && unheardSince(pod) !== undefined)
   if (!lost) return { status: 'True', reason: 'Running', message: `Run ${name} is running` }
   // What it has leased is free after minutes, for the other pods. The Job replaces it when the node is back or is given up.
@@ -326,11 +361,28 @@ function runningReady({ pods, now }: Seen, open: Job): Ready {
   return { status: 'False', reason: 'NodeUnreachable', message }
 }
 
-/** What a run waits for that has no pod which started. */
+/** What a run waits for while none of its pods runs. */
 function waitOf(open: Job, pods: readonly Pod[], now: Date): Waiting | undefined {
-  if (pods.some((p) => p.status?.phase !== undefined && p.status.phase !== 'Pending')) return undefined
-  if (pods.length === 0) return (open.status?.failed ?? 0) > 0 ? undefined : waitingWithoutPod(open, now)
-  return pods.map((pod) => waitingOf(pod, now)).find((w) => w !== undefined)
+  const live = pods.filter((pod) => !isTerminalPod(pod))
+  if (live.some(({ status }) => status?.phase !== undefined && status.phase !== 'Pending')) return undefined
+  if (live.length > 0) return slowest(live.map((pod) => waitingOf(pod, now)))
+  // The Job waits before it makes another pod for one that failed.
+  const { failed = 0, succeeded = 0 } = open.status ?? {}
+  return pods.length > 0 || failed + succeeded > 0 ? undefined : waitingWithoutPod(open, now)
+}
+
+/** One that may start soon speaks for all. */
+function slowest(waits: readonly (Waiting | undefined)[]): Waiting | undefined {
+  const known = waits.filter((w) => w !== undefined)
+  if (known.length < waits.length) return undefined
+  return known.find((w) => w.reason === QUEUED.reason) ?? known[0]
+}
+
+/** Why no pod of the run can start, once that is known. */
+function hindrance({ pods, now }: Seen, open: Job): Waiting | undefined {
+  if (isJobFinished(open)) return undefined
+  const waiting = waitOf(open, pods, now)
+  return waiting?.reason === QUEUED.reason ? undefined : waiting
 }
 
 function idleReady(seen: Seen, last: RunRecord | undefined, state: State): Ready {
@@ -357,13 +409,15 @@ function badReady({ metadata, spec }: RetentionPolicy, { name, ended, reason, du
   return { status: 'False', reason: why, message: `Run ${name} ended as ${ended}${said}` }
 }
 
-function eventsOf(seen: Seen, { record, request, confirmation }: State, status: RetentionPolicyStatus): PlannedEvent[] {
+function eventsOf(seen: Seen, state: State, status: RetentionPolicyStatus): PlannedEvent[] {
+  const { request, confirmation } = state
   const refused = [request, confirmation].flatMap((asked) =>
     asked && 'answer' in asked && asked.answer.startsWith('Refused')
       ? [{ type: 'Warning' as const, reason: 'RunRefused', action: 'Run', note: `${asked.value}: ${asked.answer}` }]
       : [],
   )
-  return [...(record ? [endEvent(record)] : troubleEvents(seen, status)), ...refused]
+  const ends = endedNow(state).map(endEvent)
+  return [...(ends.length > 0 ? ends : troubleEvents(seen, status)), ...refused]
 }
 
 function endEvent(record: RunRecord): PlannedEvent {

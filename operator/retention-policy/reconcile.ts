@@ -7,7 +7,7 @@ import { FINALIZER, type ObserverDeps, observer } from './observe.ts'
 import { type Plan, planRetention, type Seen } from './plan.ts'
 import { type RawPolicy, trimPolicy } from './resources.ts'
 import { jobOf, type RunStart } from './run.ts'
-import type { PodTemplate } from './template.ts'
+import { digestOf, type PodTemplate } from './template.ts'
 import { type Writer, writerFor } from './writer.ts'
 
 /** Retries in a row after a write that found the policy changed since it was read. */
@@ -32,7 +32,7 @@ export interface ReconcileDeps {
  */
 export function reconcileRetention(deps: ReconcileDeps): Reconcile {
   const { cluster, caches, template, events } = deps
-  const { observe } = observer({ ...deps, hasTemplate: template !== undefined })
+  const { observe } = observer({ ...deps, template: template && digestOf(template) })
 
   return async (key: ObjectKey, signal: AbortSignal) => {
     const cached = caches.policies.get(key)

@@ -19,10 +19,13 @@ export function resultOf({ status }: Pod): PodResult | undefined {
 type Figures = Pick<RetentionResult, 'moved' | 'purged' | 'bytes' | 'failures' | 'due'>
 const handled = ({ moved, purged, failures }: Figures) => moved + purged + failures
 
+/** Whether it says how the run ended: a pod that was stopped does not know. */
+const known = ({ ended }: RetentionResult) => Number(ended !== 'Stopped')
+
 /** Each result has the figures of the whole run, so that of the pod that ended last is complete. */
 export function further(a: PodResult | undefined, b: PodResult | undefined): PodResult | undefined {
   if (!a || !b) return a ?? b
-  const order = handled(b) - handled(a) || b.bytes - a.bytes || b.at.localeCompare(a.at)
+  const order = handled(b) - handled(a) || b.bytes - a.bytes || known(b) - known(a) || b.at.localeCompare(a.at)
   return order > 0 ? b : a
 }
 
@@ -75,8 +78,22 @@ function endOf(
   if (isStopped) return { ended: 'Stopped', reason: result?.reason }
   const why = failed && `${failed.reason ?? 'Failed'}: ${failed.message ?? ''}`
   if (!result) return { ended: failed ? 'Failed' : 'Lost', reason: why ?? 'No pod said what it did' }
+  if (!failed) return result
   // A pod that crashed may have been the one that would have said that something is wrong.
-  return failed && result.ended === 'Finished' ? { ended: 'Failed', reason: why } : result
+  if (result.ended === 'Finished') return { ended: 'Failed', reason: why }
+  // Its pods were stopped, or gave up, until there were too many of them.
+  if (result.ended === 'Stopped') return { ended: 'Failed', reason: result.reason ? `${why}. ${result.reason}` : why }
+  return result
+}
+
+/** The record of a run whose pods cannot start, and in whose place another one is. */
+export function replacedRecord(
+  job: Job,
+  known: RunRecord | undefined,
+  o: { by: string; why: string; now: Date },
+): RunRecord {
+  const reason = `${o.why}; the template of pods has changed since, and run ${o.by} takes its place`
+  return { ...runningRecord(job, known, undefined), finished: o.now.toISOString(), ended: 'Failed', reason }
 }
 
 /** The record of a run whose Job is gone. */

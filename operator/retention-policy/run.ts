@@ -4,8 +4,8 @@ import { API_VERSION, GROUP } from '../../crds/kind.ts'
 import type { RetentionPolicy } from '../../crds/retention-policy.ts'
 import type { RetentionRun } from '../../lib/contract/retention.ts'
 import type { Job } from '../jobs/batch.ts'
-import { MANAGED_BY, OPERATOR, OWNER_UID } from '../jobs/labels.ts'
-import type { PodTemplate } from './template.ts'
+import { CONFIGURATION, MANAGED_BY, OPERATOR, OWNER_UID } from '../jobs/labels.ts'
+import { digestOf, type PodTemplate } from './template.ts'
 
 /** Annotation of Jobs and pods: name of their policy. */
 export const POLICY_ANNOTATION = `${GROUP}/retention-policy`
@@ -21,14 +21,21 @@ export interface RunStart {
   /** The annotation's value that asked for it; absent when the schedule did. */
   request?: string
   confirmation?: string
+  /** What the run that asked for the confirmation had found due. */
+  confirmedDue?: number
   /** The end of the window. */
   until?: Date
+  /** The run whose place it takes, and why no pod of that could start. */
+  replaces?: { run: string; why: string }
 }
 
 const Note = z.object({
   slot: z.iso.datetime(),
   request: z.string().optional(),
   confirmation: z.string().optional(),
+  confirmedDue: z.int().min(0).optional(),
+  until: z.iso.datetime().optional(),
+  replaces: z.object({ run: z.string(), why: z.string() }).optional(),
   generation: z.int().min(0),
   dryRun: z.boolean(),
 })
@@ -62,8 +69,32 @@ function stemOf({ metadata: { name } }: Named): string {
 export const slotName = (policy: Named, slot: Date) => `${stemOf(policy)}-${Math.floor(slot.getTime() / 60_000)}`
 
 /** The same for a value of an annotation, of this policy and no later one of its name. */
-export const askedName = (policy: Named, annotation: 'request' | 'confirmation', value: string) =>
+export const askedName = (policy: Named, annotation: 'request' | 'confirmation' | 'replacement', value: string) =>
   `${stemOf(policy)}-r${hash('sha256', `${policy.metadata.uid} ${annotation} ${value}`).slice(0, 8)}`
+
+/**
+ * The run that takes the place of one whose pods cannot start. A Job's template is immutable, so another Job is needed; its name
+ * follows from that of the first, so that creating it twice is a no-op. It follows the policy as it is now, so a confirmation of
+ * earlier rules does not go with it.
+ */
+export function replacementOf(policy: RetentionPolicy, job: Job, why: string): RunStart {
+  const { metadata } = job
+  const { slot, request, confirmation, confirmedDue, until, generation } = noteOf(job) ?? {}
+  const isConfirmed = confirmation !== undefined && generation === policy.metadata.generation
+  return {
+    name: askedName(policy, 'replacement', metadata.name),
+    slot: new Date(slot ?? metadata.creationTimestamp ?? 0),
+    replaces: { run: metadata.name, why: why.slice(0, 400) },
+    ...(request !== undefined && { request }),
+    ...(isConfirmed && { confirmation }),
+    ...(isConfirmed && confirmedDue !== undefined && { confirmedDue }),
+    ...(until && { until: new Date(until) }),
+  }
+}
+
+/** Whether the Job was made from another template than this one. */
+export const isOutdated = ({ metadata }: Job, template: string): boolean =>
+  metadata.annotations?.[CONFIGURATION] !== template
 
 /** The batch/v1 Job of a run: a work queue, whose pods end when nothing is left to take up. */
 export function jobOf(policy: RetentionPolicy, start: RunStart, template: PodTemplate): Job {
@@ -75,11 +106,8 @@ export function jobOf(policy: RetentionPolicy, start: RunStart, template: PodTem
     [MANAGED_BY]: OPERATOR,
     [OWNER_UID]: uid,
   }
-  const slot = start.slot.toISOString()
-  const { request, confirmation } = start
-  const asked = { ...(request !== undefined && { request }), ...(confirmation !== undefined && { confirmation }) }
-  const note: Note = { slot, ...asked, generation, dryRun: spec.dryRun }
   const annotations = { [POLICY_ANNOTATION]: name }
+  const note: Note = { ...noted(start), generation, dryRun: spec.dryRun }
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
@@ -87,7 +115,7 @@ export function jobOf(policy: RetentionPolicy, start: RunStart, template: PodTem
       name: start.name,
       namespace,
       labels,
-      annotations: { ...annotations, [NOTE]: JSON.stringify(note) },
+      annotations: { ...annotations, [NOTE]: JSON.stringify(note), [CONFIGURATION]: digestOf(template) },
       ownerReferences: [
         { apiVersion: API_VERSION, kind: 'RetentionPolicy', name, uid, controller: true, blockOwnerDeletion: true },
       ],
@@ -115,6 +143,17 @@ export function jobOf(policy: RetentionPolicy, start: RunStart, template: PodTem
   }
 }
 
+function noted({ slot, until, request, confirmation, confirmedDue, replaces }: RunStart) {
+  return {
+    slot: slot.toISOString(),
+    ...(request !== undefined && { request }),
+    ...(confirmation !== undefined && { confirmation }),
+    ...(confirmedDue !== undefined && { confirmedDue }),
+    ...(until && { until: until.toISOString() }),
+    ...(replaces && { replaces }),
+  }
+}
+
 function podSpec(spec: PodTemplate['spec'], run: RetentionRun) {
   const [program, ...beside] = spec.containers
   const kept = program?.env?.filter((e) => e.name !== 'RETENTION_RUN') ?? []
@@ -127,7 +166,10 @@ function podSpec(spec: PodTemplate['spec'], run: RetentionRun) {
 }
 
 /** What the pods of the run get. They keep it when the policy is edited. */
-function runOf({ metadata, spec }: RetentionPolicy, { name, slot, until, confirmation }: RunStart): RetentionRun {
+function runOf(
+  { metadata, spec }: RetentionPolicy,
+  { name, slot, until, confirmation, confirmedDue }: RunStart,
+): RetentionRun {
   const { target, rules, batchSize, bytesPerSecond, parallelism, dryRun, maxDuePercent } = spec
   return {
     policy: metadata.name,
@@ -142,6 +184,7 @@ function runOf({ metadata, spec }: RetentionPolicy, { name, slot, until, confirm
     dryRun,
     maxDuePercent,
     confirmed: confirmation !== undefined,
+    ...(confirmedDue !== undefined && { confirmedDue }),
     slot: slot.toISOString(),
   }
 }

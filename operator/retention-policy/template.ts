@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import * as z from 'zod'
 
 /** The container of the program: the first one. */
@@ -20,3 +21,6 @@ export const PodTemplate = z.looseObject({
   spec: z.looseObject({ containers: z.array(Container).min(1) }),
 })
 export type PodTemplate = z.infer<typeof PodTemplate>
+
+/** Tells one template from another. */
+export const digestOf = (template: PodTemplate): string => hash('sha256', JSON.stringify(template)).slice(0, 16)

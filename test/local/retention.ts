@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { parseRetentionPolicy, RETENTION_POLICIES, RUN_REQUESTED } from '../../crds/retention-policy.ts'
+import { CONFIRM_RUN, parseRetentionPolicy, RETENTION_POLICIES, RUN_REQUESTED } from '../../crds/retention-policy.ts'
 import { RETENTION_TARGETS } from '../../crds/retention-rules.ts'
 import { coldOriginalKey, originalKey } from '../../lib/contract/object-keys.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
@@ -92,4 +92,36 @@ t.test('a machine that was off for long asks at the terminal, and goes on once t
   const confirmed = await start(t, true)
   t.match(await confirmed.ended('Finished'), { due: 1, purged: 1 })
   t.notOk(await made.exists('events', event))
+})
+
+t.test('a run that asks although it was confirmed is told of, and not confirmed again', async (t) => {
+  const cluster = openLocalCluster()
+  const told: string[] = []
+  const [policy] = await defaultPolicies()
+  if (!policy) throw new Error('there is no policy')
+  const key = { namespace: NAMESPACE, name: policy.metadata.name }
+  const { metadata } = await cluster.create(RETENTION_POLICIES, policy)
+  const asks = async (name: string, status: object = {}) => {
+    const figures = { moved: 0, purged: 0, bytes: 0, failures: 0, due: 9 }
+    const lastRun = { name, ...figures, ended: 'ConfirmationRequired', reason: `${name} asks` }
+    const version = (await cluster.get(RETENTION_POLICIES, key))?.metadata.resourceVersion ?? metadata.resourceVersion
+    await cluster.applyStatus(
+      RETENTION_POLICIES,
+      { ...key, resourceVersion: version ?? '' },
+      { lastRun, ...status },
+      'test',
+    )
+  }
+  const answering = answerRuns(cluster, { isConfirmed: true, tell: (text) => void told.push(text), log: quietLog() })
+  t.teardown(async () => {
+    await answering.stop()
+    await cluster.close()
+  })
+  const confirmed = async () => (await cluster.get(RETENTION_POLICIES, key))?.metadata.annotations?.[CONFIRM_RUN]
+  await asks('first')
+  await eventually('the confirmation', async () => (await confirmed()) === 'first')
+  await asks('second', { lastConfirmation: { value: 'first', answer: 'Started run second' } })
+  await eventually('words about it', () => told.length > 0)
+  t.match(told, [/second asks$/])
+  t.equal(await confirmed(), 'first')
 })

@@ -78,7 +78,7 @@ export function retentionWorld({ metadata, spec, ...options }: Options = {}) {
   }
 
   /** Another process with caches of its own. */
-  function replica(cluster: Cluster = api.cluster) {
+  function replica(cluster: Cluster = api.cluster, podTemplate = 'template' in options ? options.template : template) {
     const changed: string[] = []
     const caches = openPolicyCache({ cluster, namespace: undefined, onChange: (k) => void changed.push(k.name) })
     const owners = new Map([[POLICY_ANNOTATION, caches.childChanged]])
@@ -86,7 +86,7 @@ export function retentionWorld({ metadata, spec, ...options }: Options = {}) {
     const reconcile = reconcileRetention({
       cluster,
       caches: { ...caches, ...jobCaches },
-      template: 'template' in options ? options.template : template,
+      template: podTemplate,
       events: { record: (_, event) => void events.push(event), flush: async () => {} },
       onRecorded: (_, run) => void recorded.push(run),
       mayWrite: () => true,
@@ -150,12 +150,12 @@ export function retentionWorld({ metadata, spec, ...options }: Options = {}) {
     edit: (change: object) => store.patch<RawPolicy>(RETENTION_POLICIES, key, change),
     annotate: (name: string, value: string) =>
       store.patch<RawPolicy>(RETENTION_POLICIES, key, { metadata: { annotations: { [name]: value } } }),
-    /** A pod of the run that runs. */
-    addPod(name: string): void {
+    /** A pod of a run that runs. */
+    addPod(name: string, run?: string): void {
       const {
         metadata: { name: jobName, uid },
         spec: jobSpec,
-      } = job()
+      } = job(run)
       const owner = { apiVersion: 'batch/v1', kind: 'Job', name: jobName, uid, controller: true }
       const { metadata: own, spec: podSpec } = jobSpec.template
       store.create(PODS, {
@@ -163,6 +163,16 @@ export function retentionWorld({ metadata, spec, ...options }: Options = {}) {
         spec: podSpec,
       } as unknown as Pod)
       setPod(name, 'Running', { running: { startedAt: time.now.toISOString() } })
+    },
+    /** The kubelet cannot start the pod. */
+    blockPod: (name: string, reason: string, message = reason) =>
+      void setPod(name, 'Pending', { waiting: { reason, message } }),
+    /** The eviction API marks it, before the kubelet ends it. */
+    evictPod(name: string, result: RetentionResult): void {
+      const terminated = { exitCode: 143, finishedAt: time.now.toISOString(), message: JSON.stringify(result) }
+      const conditions = [{ type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI' }]
+      const containerStatuses = [{ name: 'retention', state: { terminated } }]
+      store.setStatus<Pod>(PODS, { namespace, name }, { phase: 'Failed', conditions, containerStatuses })
     },
     endPod(name: string, result: RetentionResult | undefined, exitCode = 0): void {
       const message = result && JSON.stringify(result)

@@ -4,6 +4,7 @@ import type { Log } from '../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
 import type { Due, RetentionTarget } from '../../retention/target.ts'
+import type { Watch } from './watch.ts'
 
 export interface RunDeps {
   /** Connected as keepsake_worker. */
@@ -17,6 +18,8 @@ export interface RunDeps {
   waitMs?: number
   /** Pause after the n-th refusal of the store in a row. */
   pauseMs?: (refusals: number) => number
+  /** After so long in which nothing has come to an end the process gives up. */
+  stallMs?: number
 }
 
 /** What one process of a run works with. */
@@ -26,4 +29,5 @@ export interface Work {
   run: RetentionRun
   due: Due
   process: Uuid
+  watch: Watch
 }

@@ -1,4 +1,15 @@
-import type { RetentionRun } from '../../../lib/contract/retention.ts'
+import { EXIT } from '../../../lib/contract/job-result.ts'
+import type { RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
+
+/**
+ * The exit code of a process. A Job without `completions` makes no pod any more once one has succeeded, so a process succeeds only if
+ * it can say how the run ended. One that was told to end has not: the Job makes another pod for it, and counts no failure
+ * if the cluster has marked it as disrupted. When the operator ends a run, it suspends the Job first.
+ */
+export function exitOf({ ended }: Pick<RetentionResult, 'ended'>, { aborted }: Pick<AbortSignal, 'aborted'>): number {
+  if (ended !== 'Stopped') return EXIT.ok
+  return aborted ? EXIT.terminated : EXIT.transient
+}
 
 /** Words about a run whose figures do not say enough; undefined if they do. */
 export function reasonOf(o: { refusal: string | undefined; held: number }): string | undefined {

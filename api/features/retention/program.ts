@@ -1,4 +1,5 @@
 import { constants, setPriority } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 import { RetentionRun, retentionMessage } from '../../../lib/contract/retention.ts'
 import { int, json, loadConfig } from '../../../lib/runtime/config.ts'
@@ -8,6 +9,7 @@ import { openLog } from '../../../lib/runtime/log.ts'
 import { openObjectStore, StoreConfig } from '../../../lib/runtime/object-store/open.ts'
 import { KUBERNETES_LOG, writeTerminationLog } from '../../../lib/runtime/termination-log.ts'
 import { openDatabase } from '../../db/db.ts'
+import { exitOf } from './plan.ts'
 import { carryOut } from './run.ts'
 import { TARGETS } from './targets.ts'
 
@@ -19,6 +21,8 @@ const Config = StoreConfig.safeExtend({
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })
+
+const CLOSE_MS = 5000
 
 // On one machine requests and conversions come first. In a pod, it is the pod's CPU request that decides.
 setPriority(constants.priority.PRIORITY_LOW)
@@ -45,9 +49,13 @@ try {
   const result = await carryOut({ db, store, log, signal: stop.signal }, target, run)
   await writeTerminationLog(config.TERMINATION_LOG, retentionMessage(result), log)
   log.info({ run: run.run, ...result }, 'ended')
+  process.exitCode = exitOf(result, stop.signal)
 } catch (error) {
   log.fatal({ err: error, run: run.run }, 'a run was interrupted; another process goes on')
   process.exitCode = 1
 } finally {
-  await Promise.allSettled([store.close(), db.close()])
+  // Something that hangs must not keep the pod.
+  const closed = Promise.allSettled([store.close(), db.close()])
+  await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
 }
+process.exit()

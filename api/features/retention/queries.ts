@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { RetentionError, RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, eq, isNull, sql } from '../../db/orm.ts'
+import { and, eq, isNull, or, sql } from '../../db/orm.ts'
 import { retentionCounts, retentionRuns } from '../../db/schema/retention.ts'
 import { APP_NOW } from '../../retention/clock.ts'
 import { daysSinceLast, exactly } from '../../retention/sweeps-queries.ts'
@@ -73,7 +73,10 @@ export async function refuseRun(
     .where(and(isThis(run), isNull(retentionRuns.clockAt)))
 }
 
-/** A process has ended. What one has finished stays finished, whatever becomes of the others. */
+/**
+ * A process has ended. What one has finished stays finished, whatever becomes of the others; that one was told to stop says
+ * nothing about the run.
+ */
 export async function endRun(
   tx: Tx,
   run: string,
@@ -82,7 +85,14 @@ export async function endRun(
   await tx
     .update(retentionRuns)
     .set({ ...o, finishedAt: sql`now()` })
-    .where(and(isThis(run), sql`${retentionRuns.ended} is distinct from 'Finished'`))
+    .where(
+      and(
+        isThis(run),
+        o.ended === 'Stopped'
+          ? or(isNull(retentionRuns.ended), eq(retentionRuns.ended, 'Stopped'))
+          : sql`${retentionRuns.ended} is distinct from 'Finished'`,
+      ),
+    )
 }
 
 /** Adds to the figures of a process of the run, in the transaction of what was done. */
@@ -141,7 +151,8 @@ export async function leaseReport(tx: Tx, run: string, o: { token: Uuid; seconds
     .where(
       and(
         isThis(run),
-        sql`${retentionRuns.ended} is null`,
+        // Not only of a run that nothing has ended: the one before may have been told to stop.
+        sql`${retentionRuns.ended} is distinct from 'Finished'`,
         sql`(${retentionRuns.leaseAt} <= now() or ${retentionRuns.leaseToken} = ${o.token})`,
       ),
     )

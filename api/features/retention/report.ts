@@ -8,6 +8,7 @@ import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Done, Due, ReportLine, RetentionTarget } from '../../retention/target.ts'
 import type { RunDeps, Work } from './deps.ts'
 import { leaseReport, releaseReport, replaceCounts, resultOf } from './queries.ts'
+import type { Watch } from './watch.ts'
 
 const PAGE = 1000
 const LEASE_SECONDS = 300
@@ -23,11 +24,13 @@ export async function report({
   run,
   due,
   process,
+  watch,
 }: Work): Promise<{ ended: RetentionResult['ended']; report?: string }> {
   const { db, signal, waitMs = WAIT_MS } = deps
   const token = newUuid()
   for (;;) {
     if (signal.aborted) return { ended: 'Stopped' }
+    watch.beat()
     const { ended } = await db.read({}, (tx) => resultOf(tx, run.run))
     if (ended === 'Finished') return { ended }
     if (await db.inTransaction({}, (tx) => leaseReport(tx, run.run, { token, seconds: LEASE_SECONDS }))) break
@@ -37,7 +40,7 @@ export async function report({
   const done = { moved: 0, purged: 0, bytes: 0 }
   const key = retentionReportKey(run.run)
   try {
-    const lines = Readable.from(textOf(deps, target, run.run, { due, token, done }))
+    const lines = Readable.from(textOf(deps, target, run.run, { due, token, done, watch }))
     const body = lines.pipe(createGzip())
     lines.once('error', (error) => body.destroy(error))
     await deps.store.put(key, body, { contentType: 'application/gzip', signal })
@@ -56,11 +59,12 @@ async function* textOf(
   { db }: Pick<RunDeps, 'db'>,
   target: RetentionTarget,
   run: string,
-  o: { due: Due; token: Uuid; done: Required<Done> },
+  o: { due: Due; token: Uuid; done: Required<Done>; watch: Watch },
 ): AsyncGenerator<string> {
   let after: string | undefined
   for (;;) {
     const page = await db.read({}, (tx) => target.list(tx, o.due, { after, limit: PAGE }))
+    o.watch.beat()
     for (const line of page.lines) add(o.done, line)
     if (page.lines.length > 0) yield page.lines.map((line) => `${JSON.stringify(line)}\n`).join('')
     if (page.lines.length < PAGE) return

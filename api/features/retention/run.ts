@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import type { RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
@@ -8,13 +10,45 @@ import type { RunDeps } from './deps.ts'
 import { needsColdTier, reasonOf } from './plan.ts'
 import { admitRun, endRun, refuseRun, registerRun, resultOf } from './queries.ts'
 import { report } from './report.ts'
+import { openWatch, STALL_MS, type Watch } from './watch.ts'
 import { workOff } from './work.ts'
+
+/** How long a process that hangs waits for the figures of its run. */
+const LAST_LOOK_MS = 10_000
+const NO_FIGURES = { moved: 0, purged: 0, bytes: 0, failures: 0, due: 0, held: 0, errors: [] }
 
 /**
  * One process of a run. Any number of them may run at once, be killed and be started again: what is left to do is what is due
- * and free in the database. Returns the result of the whole run.
+ * and free in the database. Returns the result of the whole run. `Stopped`: the process was told to end, or it hangs, and the
+ * run is not over; after that the caller ends the process, which may still have work that never ends.
  */
 export async function carryOut(deps: RunDeps, target: RetentionTarget, run: RetentionRun): Promise<RetentionResult> {
+  const { stallMs = STALL_MS } = deps
+  const watch = openWatch(stallMs)
+  const stalled = once(watch.stalled, 'abort').then(() => afterStall(deps, run, stallMs))
+  // What can end, does.
+  const signal = AbortSignal.any([deps.signal, watch.stalled])
+  try {
+    return await Promise.race([carryOutWatched({ ...deps, signal }, target, run, watch), stalled])
+  } finally {
+    watch.close()
+  }
+}
+
+async function afterStall({ db, log }: RunDeps, run: RetentionRun, stallMs: number): Promise<RetentionResult> {
+  const reason = `A process ended because nothing had come to an end for ${Math.round(stallMs / 60_000)} minutes`
+  log.error({ run: run.run }, reason)
+  const looked = db.read({}, (tx) => resultOf(tx, run.run)).catch(() => undefined)
+  const row = await Promise.race([looked, sleep(LAST_LOOK_MS, undefined, { ref: false })])
+  return present(row ?? { ...NO_FIGURES, reason: null, report: null, ended: null }, { ended: 'Stopped', reason })
+}
+
+async function carryOutWatched(
+  deps: RunDeps,
+  target: RetentionTarget,
+  run: RetentionRun,
+  watch: Watch,
+): Promise<RetentionResult> {
   const { db, log } = deps
   const begun = await begin(deps, target, run)
   if ('refusal' in begun) {
@@ -22,7 +56,7 @@ export async function carryOut(deps: RunDeps, target: RetentionTarget, run: Rete
     return present(await db.read({}, (tx) => resultOf(tx, run.run)), begun.refusal)
   }
   const { due } = begun
-  const work = { deps, target, run, due, process: newUuid() }
+  const work = { deps, target, run, due, process: newUuid(), watch }
   const { ended, ...more } = await (run.dryRun ? report(work) : workOff(work))
   await db.inTransaction({}, (tx) => endRun(tx, run.run, { ended, ...more }))
   return present(await db.read({}, (tx) => resultOf(tx, run.run)))
@@ -70,7 +104,10 @@ async function judgeColdTier(store: Pick<ObjectStore, 'checkColdTier'>): Promise
   return { ended: 'StoreUnavailable', reason: `The cold tier cannot be used: ${safeMessage(error)}`.slice(0, 512) }
 }
 
-function present(row: Awaited<ReturnType<typeof resultOf>>, refusal?: Refusal): RetentionResult {
+function present(
+  row: Awaited<ReturnType<typeof resultOf>>,
+  refusal?: { ended: RetentionResult['ended']; reason: string },
+): RetentionResult {
   const { held, reason, report: key, ended, ...figures } = row
   const said = reasonOf({ refusal: refusal?.reason ?? reason ?? undefined, held })
   return {

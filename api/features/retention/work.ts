@@ -9,6 +9,7 @@ import { failureOf, isSlowDown, isUnavailable } from './failure.ts'
 import { openPace } from './pace.ts'
 import { MAX_AT_ONCE, MAX_REFUSALS, MAX_REFUSED_ITEMS, nextAtOnce, refusalPauseMs, shareOf } from './plan.ts'
 import { addCounts, addError } from './queries.ts'
+import { watched } from './watch.ts'
 
 const LEASE_SECONDS = 600
 /** Between looks at what others have leased. */
@@ -18,7 +19,7 @@ const MAX_ATTEMPTS = 3
 
 /** Claims, handles and counts until nothing is left, or it has to stop. */
 export async function workOff(work: Work): Promise<{ ended: RetentionResult['ended'] }> {
-  const { deps, target, run, due } = work
+  const { deps, target, run, due, watch } = work
   const { db, leaseSeconds = LEASE_SECONDS } = deps
   const batches = openBatches(work)
   // Only the last process that ends may say that nothing is left: at its second look, for at the first one a peer may have been
@@ -30,6 +31,7 @@ export async function workOff(work: Work): Promise<{ ended: RetentionResult['end
     const { items, held } = await db.inTransaction({}, (tx) =>
       target.claim(tx, due, { limit: run.batchSize, seconds: leaseSeconds, token }),
     )
+    watch.beat()
     failpoint('retention.claimed')
     if (items.length > 0 && (await batches.handle(items, token))) return { ended: 'StoreUnavailable' }
     emptyLooks = items.length + held > 0 ? 0 : await restIdle(work, emptyLooks)
@@ -52,7 +54,7 @@ async function restIdle({ deps, target, due }: Work, emptyLooks: number): Promis
   return isBusy ? 0 : emptyLooks + 1
 }
 
-function openBatches({ deps, target, run, due, process }: Work) {
+function openBatches({ deps, target, run, due, process, watch }: Work) {
   const { db, store, log, signal, leaseSeconds = LEASE_SECONDS, pauseMs = refusalPauseMs } = deps
   /** Refusals of the store in a row, of whatever item. */
   let refusals = 0
@@ -61,9 +63,12 @@ function openBatches({ deps, target, run, due, process }: Work) {
   let atOnce = MAX_AT_ONCE
   let hasSlowedDown = false
   const of = { run: run.run, process }
+  const pace = openPace(shareOf(run), signal)
   const handling: HandleDeps = {
-    ...{ db, store, log, signal },
-    pace: openPace(shareOf(run), signal),
+    // Not the renewal of leases, which goes on while an item hangs.
+    db: watched(db, watch),
+    ...{ store, log, signal },
+    pace: (bytes) => watch.patiently(pace(bytes)),
     count: (tx, done) => addCounts(tx, of, done),
   }
 
@@ -93,6 +98,8 @@ function openBatches({ deps, target, run, due, process }: Work) {
       return undefined
     } catch (error) {
       return error ?? new Error('failed')
+    } finally {
+      watch.beat()
     }
   }
 
@@ -142,7 +149,14 @@ function openBatches({ deps, target, run, due, process }: Work) {
       const left = new Set(items)
       const waiting = [...items]
       hasSlowedDown = false
-      const renewal = setInterval(() => renew(left, token), (leaseSeconds * 1000) / 3)
+      const renewal = setInterval(
+        () => {
+          // Another process takes up what this one will never finish.
+          if (watch.stalled.aborted) clearInterval(renewal)
+          else renew(left, token)
+        },
+        (leaseSeconds * 1000) / 3,
+      )
       async function worker(index: number): Promise<void> {
         const isNeeded = () => index < (hasSlowedDown ? nextAtOnce(atOnce, true) : atOnce)
         while (isNeeded() && mayGoOn()) {

@@ -197,6 +197,32 @@ t.test('after a leap of the clock nothing moves until a person has confirmed it'
   t.comment(`\n${await kubectl('get', 'rp')}\n${await kubectl('describe', 'rp', EVENTS)}`)
 })
 
+t.test(
+  'a drained node does not end the run: its pods give back what they had, and others go on elsewhere',
+  async (t) => {
+    const twoPods = async (are: (p: PodSeen) => boolean) => {
+      const running = (await podsOfRuns()).filter(isRunning).filter(are)
+      return running.length === 2 ? running : undefined
+    }
+    const before = await eventually('two pods', () => twoPods(() => true), LOOK_MS, 100)
+    const run = (await policy())?.status?.active ?? ''
+    const { kubectl: asAdministrator } = it.cluster
+    const node = (await asAdministrator('get', 'nodes', '-o', 'name')).trim()
+    t.teardown(() => asAdministrator('uncordon', node))
+    const pods = ['--pod-selector=app.kubernetes.io/component=retention', '--delete-emptydir-data']
+    await asAdministrator('drain', node, ...pods, '--timeout=120s')
+    await until('no node for the next pods', (p) => readyOf(p)?.reason === 'Unschedulable')
+    t.match((await policy())?.status, { active: run, lastRun: { ended: 'ConfirmationRequired' } })
+    t.equal(await count('select from events where lease_token is not null'), 0, 'nothing waits for the end of a lease')
+    await asAdministrator('uncordon', node)
+    const uids = before.map((p) => p.metadata.uid)
+    await eventually('two others', () => twoPods((p) => !uids.includes(p.metadata.uid)), LOOK_MS, 100)
+    t.equal(await kubectl('get', 'job', run, '-o', 'jsonpath={.status.failed}{.status.succeeded}'), '')
+    await until('the run', (p) => readyOf(p)?.reason === 'Running')
+    t.equal((await policy())?.status?.active, run)
+  },
+)
+
 t.test('kill -9 of all pods of a run and of the operator: it goes on, and counts each original once', async (t) => {
   const moved = () => count(`select from media where original_tier <> 'hot'`)
   const pods = await eventually(

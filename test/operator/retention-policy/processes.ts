@@ -79,7 +79,7 @@ async function open(t: Test, script: string, spec: object = {}) {
 }
 
 /** Ends in good order when it is told to, and says what it did. */
-const WAITS = `trap 'printf %s "$STOPPED" > $TERMINATION_LOG; exit 0' TERM; echo ready; while :; do sleep 0.05; done`
+const WAITS = `trap 'printf %s "$STOPPED" > $TERMINATION_LOG; exit 143' TERM; echo ready; while :; do sleep 0.05; done`
 
 t.test('pods of one queue run together; a crash is replaced, and the result recorded', async (t) => {
   const mark = join(tmpdir(), `retention-${randomUUID()}`)
@@ -99,6 +99,17 @@ t.test('pods of one queue run together; a crash is replaced, and the result reco
     const events = await w.cluster.list<KubeObject & { reason: string }>(EVENTS_V1, { namespace })
     return ['RunStarted', 'RunFinished'].every((reason) => events.some((e) => e.reason === reason))
   })
+})
+
+t.test('a pod that is taken away is replaced, and the run goes on', async (t) => {
+  const w = await open(t, WAITS)
+  await w.running(1)
+  const [first] = await w.pods()
+  await w.cluster.delete(PODS, { namespace, name: first?.metadata.name ?? '' })
+  const isAnother = async () => (await w.pods()).find((p) => p.status?.phase === 'Running')?.metadata.uid
+  await eventually('another pod', async () => ![undefined, first?.metadata.uid].includes(await isAnother()))
+  const { active, lastRun, runs } = (await w.status()) ?? {}
+  t.match([lastRun, runs], [undefined, [{ name: active, ended: undefined, purged: 4 }]])
 })
 
 t.test('suspend lets the pods end by themselves and records what they did', async (t) => {

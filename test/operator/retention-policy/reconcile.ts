@@ -357,7 +357,7 @@ t.test('a policy without a run is deleted at once, and finalizers of others stay
 })
 
 t.test('a policy of which the spec is none starts nothing, and can be deleted', async (t) => {
-  const seen = { jobs: [], pods: [], rival: undefined, result: undefined, hasTemplate: true, now: new Date() }
+  const seen = { jobs: [], pods: [], rival: undefined, result: undefined, template: 'digest', now: new Date() }
   const w = retentionWorld()
   const parsed = parseRetentionPolicy(w.policy)
   if ('problem' in parsed) throw new Error(parsed.problem)
@@ -461,12 +461,12 @@ t.test(
     w.annotate(CONFIRM_RUN, first)
     await w.settle()
     const { active = '' } = w.status()
-    t.match(w.run(active), { confirmed: true })
+    t.match(w.run(active), { confirmed: true, confirmedDue: 5000 })
     t.match(w.status().lastConfirmation, { value: first, answer: `Started run ${active}` })
     w.completeJob(active)
     await w.settle()
     t.match(w.status().active, /^trash-\d+$/, 'the schedule goes on, and makes up for the slots that passed')
-    t.match(w.run(w.status().active), { confirmed: false })
+    t.match(w.run(w.status().active), { confirmed: false, confirmedDue: undefined })
   },
 )
 
@@ -477,6 +477,231 @@ t.test('a confirmation is of the last run, and of the rules that it had', async 
   await w.settle()
   t.match(w.status().lastConfirmation, { value: first, answer: /^Refused: the policy was edited since this run/ })
   for (const job of w.jobs()) t.match(w.run(job.metadata.name), { confirmed: false })
+})
+
+t.test('a confirmed run that finds more than was confirmed asks again, with the new number', async (t) => {
+  const { w, first } = await askingWorld()
+  w.annotate(CONFIRM_RUN, first)
+  await w.settle()
+  const { active: second = '' } = w.status()
+  w.addPod('b', second)
+  w.endPod('b', aResult({ due: 9000, ended: 'ConfirmationRequired', reason: '9000 are due, and 5000 were confirmed' }))
+  w.completeJob(second)
+  await w.settle()
+  t.match(w.ready(), { reason: 'ConfirmationRequired', message: new RegExp(`9000.*confirm-run=${second}`) })
+  w.annotate(CONFIRM_RUN, second)
+  await w.settle()
+  t.match(w.run(w.status().active), { confirmed: true, confirmedDue: 9000 })
+})
+
+// ---------------------------------------------------------------- pods that are taken away, or cannot start
+
+t.test('a run of which a pod was evicted goes on, and the next pod says how it ended', async (t) => {
+  const w = retentionWorld()
+  w.minutes(0)
+  await w.settle()
+  const { name } = w.job().metadata
+  w.addPod('a')
+  w.evictPod('a', aResult({ purged: 4, due: 9, ended: 'Stopped' }))
+  await w.settle()
+  t.match(w.status(), { active: name, lastRun: undefined, runs: [{ name, purged: 4 }] })
+  t.match(w.ready(), { status: 'True', reason: 'Running' })
+  w.addPod('b')
+  w.blockPod('b', 'ImagePullBackOff', 'no such image')
+  await w.settle()
+  t.match(w.ready(), { status: 'False', reason: 'ImagePullBackOff' }, 'the one that has ended hides nothing')
+  w.endPod('b', aResult({ purged: 4, due: 9, ended: 'StoreUnavailable', reason: 'away' }))
+  w.completeJob()
+  await w.settle()
+  t.match(w.status().lastRun, { name, purged: 4, ended: 'StoreUnavailable', reason: 'away' }, 'not as the first one')
+})
+
+t.test('a run whose pods gave up too often has failed, and says why', async (t) => {
+  const w = retentionWorld()
+  w.minutes(0)
+  await w.settle()
+  w.addPod('a')
+  w.endPod('a', aResult({ purged: 2, ended: 'Stopped', reason: 'nothing had come to an end' }), 20)
+  w.setJob({ conditions: [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded', message: 'too many' }] })
+  await w.settle()
+  t.match(w.status().lastRun, {
+    purged: 2,
+    ended: 'Failed',
+    reason: 'BackoffLimitExceeded: too many. nothing had come to an end',
+  })
+  t.match(w.ready(), { status: 'False', reason: 'RunFailed' })
+  w.minutes(10)
+  await w.settle()
+  t.match(w.status().active, `trash-${minutesOf(w.firstSlot) + 10}`, 'the next slot starts anew')
+})
+
+const fixed = { ...template, spec: { ...template.spec, containers: [{ name: 'retention', image: 'keepsake:2' }] } }
+/** A run whose pod cannot start. */
+async function blockedWorld(reason = 'ImagePullBackOff') {
+  const w = retentionWorld()
+  w.minutes(0)
+  await w.settle()
+  const { name } = w.job().metadata
+  w.addPod('a')
+  w.blockPod('a', reason, 'no such image')
+  await w.settle()
+  return { w, name }
+}
+
+t.test('a run that cannot start says why, and another takes its place once the template has changed', async (t) => {
+  const { w, name } = await blockedWorld()
+  t.match(w.ready(), { status: 'False', reason: 'ImagePullBackOff', message: `Run ${name} waits: no such image` })
+  w.minutes(55)
+  await w.settle()
+  t.strictSame(
+    w.jobs().map((j) => j.metadata.name),
+    [name],
+    'it may start yet',
+  )
+
+  const next = w.replica(w.cluster, fixed)
+  for (let i = 0; i < 4; i++) await next.once()
+  const [job] = w.jobs()
+  const { active = '' } = w.status()
+  t.strictSame(
+    w.jobs().map((j) => j.metadata.name),
+    [active],
+  )
+  t.match(active, /^trash-r[0-9a-f]{8}$/)
+  t.match(job?.spec, { template: { spec: { containers: [{ image: 'keepsake:2' }] } } })
+  t.match(w.run(active), { run: active, slot: w.firstSlot.toISOString(), confirmed: false })
+  const reason = `ImagePullBackOff: no such image; the template of pods has changed since, and run ${active} takes its place`
+  t.match(w.status(), {
+    lastRun: { name, ended: 'Failed', reason },
+    runs: [{ name: active }, { name, ended: 'Failed' }],
+  })
+  t.match(w.ready(), { status: 'True', reason: 'Running' })
+  t.match(
+    w.events.filter((e) => e.reason === 'RunFailed'),
+    [{ type: 'Warning' }],
+  )
+  t.equal(w.recorded.length, 1)
+  t.strictSame(w.errors, [])
+
+  w.addPod('b', active)
+  w.endPod('b', aResult({ purged: 3 }))
+  w.completeJob(active)
+  for (let i = 0; i < 4; i++) await next.once()
+  t.match(
+    w.status().runs?.find((r) => r.name === active),
+    { ended: 'Finished', purged: 3 },
+  )
+  t.match(w.status().active, `trash-${minutesOf(w.firstSlot) + 50}`, 'the slots that passed are made up for')
+})
+
+t.test(
+  'whichever write of a replacement is lost, or its answer: one run in its place, both recorded once',
+  async (t) => {
+    const replace = async (w: Awaited<ReturnType<typeof blockedWorld>>['w']) => {
+      const next = w.replica(w.cluster, fixed)
+      for (let i = 0; i < 6; i++) await next.once()
+    }
+    const whole = await blockedWorld()
+    const before = whole.w.writes.length
+    await replace(whole.w)
+    const { length } = whole.w.writes
+    t.equal(length - before, 3, whole.w.writes.slice(before).join(', '))
+    for (let at = 1; at <= length - before; at++) {
+      for (const when of ['before', 'after'] satisfies Fault[]) {
+        const { w, name } = await blockedWorld()
+        w.failWrite(w.writes.length + at, when)
+        await replace(w)
+        const what = `${whole.w.writes[before + at - 1]} ${when}`
+        t.equal(w.errors.length, 1, `${what}: the fault`)
+        const { active = '', runs = [] } = w.status()
+        t.strictSame(
+          w.jobs().map((j) => j.metadata.name),
+          [active],
+          what,
+        )
+        t.strictSame(
+          runs.map((r) => [r.name, r.ended]),
+          [
+            [active, undefined],
+            [name, 'Failed'],
+          ],
+          what,
+        )
+        // A status whose answer is lost counts in no metric.
+        t.ok(w.recorded.length <= 1, what)
+      }
+    }
+  },
+)
+
+t.test('two processes that both lead put one run in the place of another', async (t) => {
+  const { w } = await blockedWorld()
+  const [one, two] = [w.replica(w.cluster, fixed), w.replica(w.cluster, fixed)]
+  for (let i = 0; i < 6; i++) await Promise.all([one.once(), two.once()])
+  t.strictSame(
+    w.jobs().map((j) => j.metadata.name),
+    [w.status().active],
+  )
+  t.equal(w.status().runs?.length, 2)
+})
+
+t.test('a run that works, waits for its turn, or is stopped keeps its template', async (t) => {
+  const working = await blockedWorld()
+  working.w.addPod('b')
+  const queued = retentionWorld()
+  queued.minutes(0)
+  await queued.settle()
+  const stopped = await blockedWorld()
+  stopped.w.edit({ spec: { suspend: true } })
+  // Also by a person.
+  const held = await blockedWorld()
+  held.w.store.patch(JOBS, { namespace: 'media', name: held.name }, { spec: { suspend: true } })
+  for (const w of [working.w, queued, stopped.w, held.w]) {
+    const next = w.replica(w.cluster, fixed)
+    for (let i = 0; i < 4; i++) await next.once()
+    t.strictSame(
+      w.jobs().map((j) => j.metadata.name),
+      [`trash-${minutesOf(w.firstSlot)}`],
+    )
+  }
+  t.match(stopped.w.job().spec.suspend, true)
+})
+
+t.test('the run in the place of a confirmed one is confirmed, unless the policy was edited', async (t) => {
+  for (const isEdited of [false, true]) {
+    const { w, first } = await askingWorld()
+    w.annotate(CONFIRM_RUN, first)
+    await w.settle()
+    const { active: second = '' } = w.status()
+    w.addPod('b', second)
+    w.blockPod('b', 'CreateContainerConfigError', 'no such Secret')
+    if (isEdited) w.edit({ spec: { rules: [{ after: 'P1D', action: 'purge' }] }, metadata: { generation: 2 } })
+    await w.settle()
+    const next = w.replica(w.cluster, fixed)
+    for (let i = 0; i < 4; i++) await next.once()
+    const { active = '' } = w.status()
+    t.not(active, second)
+    t.match(
+      w.run(active),
+      isEdited ? { confirmed: false, rules: [{ after: 'P1D' }] } : { confirmed: true, confirmedDue: 5000 },
+    )
+  }
+})
+
+t.test('a run is over once a pod has said so, though another pod of it can never start', async (t) => {
+  const w = retentionWorld({ spec: { parallelism: 2 } })
+  w.minutes(0)
+  await w.settle()
+  const { name } = w.job().metadata
+  for (const pod of ['a', 'b']) w.addPod(pod)
+  w.blockPod('b', 'ImagePullBackOff')
+  w.endPod('a', aResult({ purged: 5 }))
+  await w.settle()
+  t.match(w.status().active, name, 'the Job has not counted it yet')
+  w.setJob({ succeeded: 1 })
+  await w.settle()
+  t.match(w.status(), { active: undefined, lastRun: { name, purged: 5, ended: 'Finished' } })
+  t.strictSame(w.jobs(), [])
 })
 
 t.test('a window keeps a slot waiting, and ends what starts in it', async (t) => {

@@ -3,6 +3,7 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { conversionWorld, testCluster, testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { aRun, startRetention } from '../../../support/retention.ts'
 
 /** The program as it runs in a pod, killed between any two steps; its termination message. Twelve processes take their time. */
@@ -62,6 +63,24 @@ for (const failpoint of [
     }
   })
 }
+
+t.test('a process that is told to end exits with 143, and one whose run is over with 0', async (t) => {
+  const ids = await trashed(6)
+  // The second one waits for its turn.
+  const run = aRun('MediaTrash', { bytesPerSecond: 1 })
+  const first = await start(t, run)
+  await eventually(
+    'the first purge',
+    async () => (await admin.query('select from media where id = any($1)', [ids])).rowCount === 5,
+  )
+  first.child.kill('SIGTERM')
+  t.equal(await first.ended, 143, first.output().slice(-1000))
+  t.match(await first.result(), { purged: 1, due: 6, failures: 0, ended: 'Stopped' })
+  t.equal((await admin.query('select from media where lease_token is not null')).rowCount, 0, 'it gave back the rest')
+  const second = await start(t, { ...run, bytesPerSecond: undefined })
+  t.equal(await second.ended, 0, second.output().slice(-1000))
+  t.match(await second.result(), { purged: 6, due: 6, ended: 'Finished' })
+})
 
 t.test('killed while it writes the report of a dry run, the next process writes it', async (t) => {
   await trashed(2)

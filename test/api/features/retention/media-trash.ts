@@ -315,6 +315,59 @@ t.test('a process that is told to end finishes what it has begun and gives back 
   t.equal((await admin.query('select from media where lease_token is not null')).rowCount, 0)
 })
 
+t.test('a run goes on after one of its processes was told to end', async (t) => {
+  const ids = await trashed(12)
+  for (const dryRun of [true, false]) {
+    const stop = new AbortController()
+    const stopping: ObjectStore = {
+      ...store,
+      put: (...args) => {
+        stop.abort()
+        return store.put(...args)
+      },
+      deletePrefix: (prefix) => {
+        stop.abort()
+        return store.deletePrefix(prefix)
+      },
+    }
+    const run = { run: `goes-on-${dryRun}`, dryRun, confirmed: true, confirmedDue: 12 }
+    t.equal((await carry(run, { store: stopping, signal: stop.signal })).ended, 'Stopped')
+    t.match(await carry(run), { ended: 'Finished', purged: 12, due: 12 })
+  }
+  t.equal(await rows(ids), 0)
+})
+
+t.test('what a process says that was told to end replaces no other end', async (t) => {
+  await trashed(3)
+  const run = { run: 'closed', until: new Date().toISOString() }
+  t.equal((await carry(run)).ended, 'WindowClosed')
+  t.equal((await carry(run, { signal: AbortSignal.abort() })).ended, 'WindowClosed')
+})
+
+t.test('a process that hangs gives up and says so; one that waits for its turn does not hang', async (t) => {
+  const [stuck = ''] = await trashed(3)
+  const stallMs = 600
+  const hanging: ObjectStore = {
+    ...store,
+    deletePrefix: (prefix) => (prefix.includes(stuck) ? new Promise(() => {}) : store.deletePrefix(prefix)),
+  }
+  const result = await carry({ run: 'hangs' }, { store: hanging, stallMs, leaseSeconds: 1 })
+  t.match(result, {
+    ended: 'Stopped',
+    purged: 2,
+    due: 3,
+    reason: /^A process ended because nothing had come to an end/,
+  })
+  await admin.query('update media set lease_at = now()')
+  const next = await carry({ run: 'hangs' })
+  t.match(next, { ended: 'Finished', purged: 3, reason: undefined })
+
+  await trashed(2)
+  // The second of them waits for a second and a half.
+  const bytesPerSecond = Math.round(next.bytes / 3 / 1.5)
+  t.match(await carry({ bytesPerSecond }, { stallMs }), { ended: 'Finished', purged: 2 })
+})
+
 t.test('no lease is taken after the end of the window', async (t) => {
   await trashed()
   t.match(await carry({ until: new Date().toISOString() }), { ended: 'WindowClosed', purged: 0 })
@@ -338,7 +391,10 @@ t.test('a clock of the database that jumps a century ahead purges nothing', asyn
   t.match(refused, { ended: 'ConfirmationRequired', purged: 0, due: 2, reason: /2 are due, and the last run was 365/ })
   t.equal(await rows(ids), 2)
   t.match(await carry(), { ended: 'ConfirmationRequired' }, 'a refused run is no run to compare with')
-  t.match(await carry({ confirmed: true }), { ended: 'Finished', purged: 2 })
+  await trashed(12, '1 day')
+  const grown = await carry({ confirmed: true, confirmedDue: 2 })
+  t.match(grown, { ended: 'ConfirmationRequired', purged: 0, due: 14, reason: /14 are due, and 2 were confirmed/ })
+  t.match(await carry({ confirmed: true, confirmedDue: 14 }), { ended: 'Finished', purged: 14 })
   await shiftClock(admin, '0')
 })
 

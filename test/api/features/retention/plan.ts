@@ -1,5 +1,6 @@
 import t from 'tap'
 import {
+  exitOf,
   needsColdTier,
   nextAtOnce,
   reasonOf,
@@ -43,11 +44,35 @@ for (const [what, change, asks] of [
   ['more than the share', { due: 2001 }, true],
   ['more than the share, confirmed', { due: 10_000, confirmed: true }, false],
   ['a share of all', { due: 10_000, maxDuePercent: 100 }, false],
+  ['as many as were confirmed', { due: 5000, confirmed: true, confirmedDue: 5000 }, false],
+  ['a fifth more', { due: 6000, confirmed: true, confirmedDue: 5000 }, false],
+  ['more than a fifth more', { due: 6001, confirmed: true, confirmedDue: 5000 }, true],
+  ['many fewer', { due: 1, confirmed: true, confirmedDue: 5000, daysSinceLast: 400 }, false],
+  ['what an hour adds to one', { due: 11, confirmed: true, confirmedDue: 1 }, false],
+  ['more than that, though it is less than a share', { due: 12, confirmed: true, confirmedDue: 1 }, true],
+  ['one event more than was confirmed', { due: 3, few: 10, confirmed: true, confirmedDue: 2 }, false],
+  ['two events more', { due: 4, few: 10, confirmed: true, confirmedDue: 2 }, true],
+  [
+    'nothing, when nothing but what is held was confirmed',
+    { due: 0, held: 2, confirmed: true, confirmedDue: 0 },
+    false,
+  ],
+  ['what was held then', { due: 12, confirmed: true, confirmedDue: 0 }, true],
 ] as const) {
   t.test(`${what}: ${asks ? 'asks for a confirmation' : 'begins'}`, async (t) => {
     t.equal(judgeAmount({ ...of, ...change })?.ended, asks ? 'ConfirmationRequired' : undefined)
   })
 }
+
+t.test('a process that was stopped has not succeeded, so that its Job goes on', async (t) => {
+  const told = { aborted: true }
+  t.equal(exitOf({ ended: 'Stopped' }, told), 143)
+  t.equal(exitOf({ ended: 'Stopped' }, { aborted: false }), 20, 'it hangs')
+  for (const ended of ['Finished', 'WindowClosed', 'ConfirmationRequired', 'ClockSkew', 'StoreUnavailable'] as const) {
+    t.equal(exitOf({ ended }, { aborted: false }), 0)
+    t.equal(exitOf({ ended }, told), 0, 'the run is over')
+  }
+})
 
 t.test('words about a run name what the figures do not say', async (t) => {
   t.equal(reasonOf({ refusal: undefined, held: 0 }), undefined)
