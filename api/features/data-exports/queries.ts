@@ -567,7 +567,7 @@ export async function countRunning(tx: Tx): Promise<number> {
 }
 
 export async function countFailed(tx: Tx): Promise<number> {
-  return tx.$count(dataExports, eq(dataExports.state, 'failed'))
+  return tx.$count(dataExports, and(eq(dataExports.state, 'failed'), isNull(dataExports.failure)))
 }
 
 /** How long the oldest export that is not over has been under way, in seconds; 0 when there is none. */

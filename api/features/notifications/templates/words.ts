@@ -67,7 +67,8 @@ export const WORDS: Record<Language, Words> = {
     stays: 'What stays',
     whatStays: 'Photos and videos that another album, event or highlight uses',
     toKeep: 'To keep it:',
-    howToKeep: 'Open the event and download what you want to keep. It can be viewed and downloaded until then.',
+    howToKeep:
+      'Open the event and download what you want to keep, or everything at once. It can be viewed and downloaded until then.',
     openEvent: 'Open the event',
     whyPurgedSoon:
       'You get this e-mail because you own this event in Keepsake, or the organization that it belongs to.',
@@ -109,7 +110,7 @@ export const WORDS: Record<Language, Words> = {
     whatStays: 'Fotos und Videos, die ein anderes Album, Event oder Highlight verwendet',
     toKeep: 'So behältst du es:',
     howToKeep:
-      'Öffne das Event und lade herunter, was du behalten möchtest. Bis dahin kannst du es ansehen und herunterladen.',
+      'Öffne das Event und lade herunter, was du behalten möchtest, oder alles auf einmal. Bis dahin kannst du es ansehen und herunterladen.',
     openEvent: 'Event öffnen',
     whyPurgedSoon:
       'Du bekommst diese E-Mail, weil dir dieses Event in Keepsake gehört, oder die Organisation, zu der es gehört.',
