@@ -35,3 +35,12 @@ export function cutoffOf(due: Due, target: RetentionTarget, byDefault: string | 
   const at = sql`${due.at}::timestamptz`
   return sql`least(${at} - ${after}::interval, ${overSince(at, target, byDefault)})`
 }
+
+/**
+ * The value of a time, for a statement that may read all rows before it. Of an expression with a subquery Postgres assumes that
+ * a third of all rows are, and reads a large table whole.
+ */
+export async function constantTime(tx: Tx, time: SQL): Promise<SQL> {
+  const { rows } = await tx.execute<{ at: string }>(sql`select (${time})::text as at`)
+  return sql`${rows[0]?.at}::timestamptz`
+}

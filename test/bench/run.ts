@@ -31,6 +31,7 @@ const ALL = [
   'images',
   'export',
   'retention',
+  'retention-beside',
   'due-rows',
   'store-proxy',
   'cold-moves',

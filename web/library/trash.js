@@ -8,7 +8,8 @@ import { inWords } from '../lib/refusals.js'
 import { announce } from '../lib/toast.js'
 import { daysLeft, hue, plural, size } from '../lib/words.js'
 
-const WORDS = 'What was deleted can be restored for 30 days. Members see what is theirs, administrators see everything.'
+const WORDS =
+  'Each item can be restored until its days are over. Members see what is theirs, administrators see everything.'
 const PICTURE = html`<path d="M20 14h24l-2.5 28h-19zM16 14h32M27 14V8h10v6" />`
 
 /** What was deleted and can be restored, one by one or many at once. */
@@ -71,7 +72,7 @@ export function Trash({ org }) {
       ${
         list.items?.length === 0 &&
         !list.hasMore &&
-        html`<${Empty} title="The trash is empty" text="What you delete stays here for 30 days and can be restored." picture=${PICTURE} />`
+        html`<${Empty} title="The trash is empty" text="What you delete stays here for some time and can be restored." picture=${PICTURE} />`
       }
       <${More} list=${list} />
     </section>`

@@ -11,7 +11,7 @@ import { reactions } from '../../db/schema/reactions.ts'
 import { legalHolds } from '../../db/schema/retention.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.ts'
 import { lease, postpone, releaseLeases } from '../../retention/leases-queries.ts'
-import { cutoffOf } from '../../retention/policies-queries.ts'
+import { constantTime, cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
 import { purgeTime } from '../events/purge-time-queries.ts'
 import { findEvent } from '../events/queries.ts'
@@ -30,7 +30,8 @@ export interface DueEvent {
 /** Archived at this time or before, the period of an event is over. */
 const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', null)
 /** Whether the period of the event `e` is over, also by its organization. */
-const isOver = (due: Due) => sql`(e.archived_at <= ${toPurge(due)} and ${purgeTime(sql`e`)} <= ${due.at}::timestamptz)`
+const isOver = (due: Due, before = toPurge(due)) =>
+  sql`(e.archived_at <= ${before} and ${purgeTime(sql`e`)} <= ${due.at}::timestamptz)`
 /** Whether the owner of the event `e` was told of the purge: of this time, or an earlier one. */
 const isAnnounced = (due: Due) => sql`(e.purge_notice = ${sql.raw(String(LAST_NOTICE))}
   and e.purge_notice_for <= ${due.at}::timestamptz
@@ -100,12 +101,13 @@ export const countEvents = (tx: Tx): Promise<number> => tx.$count(events)
  * run that finds too much due asks for a confirmation before anyone is told.
  */
 export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const purge = await constantTime(tx, toPurge(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isEventHeld}))::float8 as held from ${events} e
-    where e.archived_at is not null and ${isOver(due)}`)
+    where e.archived_at is not null and ${isOver(due, purge)}`)
   const cool = await tx.execute<{ n: number }>(sql`
     select count(*)::float8 as n from ${events} e
-    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and not ${isOver(due)}
+    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and not ${isOver(due, purge)}
       and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held + (cool.rows[0]?.n ?? 0), held }

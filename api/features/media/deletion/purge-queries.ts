@@ -7,7 +7,7 @@ import { events } from '../../../db/schema/events.ts'
 import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
-import { cutoffOf } from '../../../retention/policies-queries.ts'
+import { constantTime, cutoffOf } from '../../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../../retention/target.ts'
 import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
 import { restorableSince } from './window-queries.ts'
@@ -147,9 +147,10 @@ export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and dele
   and (leaving_with is null or not exists (select from ${events} e where e.id = leaving_with))`
 
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const before = await constantTime(tx, dueByRun(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isMediaHeld}))::float8 as held from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)} and ${isOfTrash}`)
+    where m.deleted_at is not null and m.deleted_at <= ${before} and ${isOfTrash}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }
