@@ -342,7 +342,10 @@ t.test('what the album hides from the person is not in it', async (t) => {
   const hidden = await original(boss, 'hidden.jpg')
   await intoAlbum(of.album, hidden, boss, 'HIDDEN')
   await say(of, boss, 'HIDDEN', { media: hidden, audience: 'album', attached: [await original(boss, 'of-hidden.jpg')] })
-  await say(of, boss, 'open', { attached: [await original(boss, 'open.jpg')] })
+  const open = await original(boss, 'open.jpg')
+  await say(of, boss, 'open', { attached: [open] })
+  await say(of, boss, 'HIDDEN, about what everyone sees', { media: open, audience: 'album' })
+  await react(of, boss, 'media', open, 'album')
   await react(of, boss, 'media', hidden, 'album')
   await film(of, boss, 'Hidden film', hidden, boss)
   await film(of, owner, 'Own film', hidden, boss)
@@ -350,7 +353,7 @@ t.test('what the album hides from the person is not in it', async (t) => {
   t.strictSame(mediaIn(files), ['open.jpg'])
   matchWhole(t, document, {
     albums: [],
-    media: [{ filename: 'open.jpg' }],
+    media: [{ filename: 'open.jpg', reactions: null }],
     comments: [{ text: 'open' }],
     films: [{ title: 'Own film' }],
   })
