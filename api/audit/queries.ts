@@ -7,7 +7,8 @@ import type { Personal, PersonalData } from './personal-data.ts'
 
 /**
  * Actions of interface specification §6.3, each with the kind of its resource; features add theirs. ACCESS_DENIED and
- * DATA_EXPORT are additions to the specification: refusals of the permission service, and copies of a person's own data.
+ * DATA_EXPORT are additions to the specification: refusals of the permission service, and copies of a person's own
+ * data or of an event.
  */
 export const AUDIT_ACTIONS = {
   LOGIN: 'session',

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
 import { openDatabase } from '../../api/db/db.ts'
+import { contentsOf } from '../../api/features/data-exports/contents.ts'
 import { dataExportWorker } from '../../api/features/data-exports/worker.ts'
 import { FEATURES } from '../../api/features.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
@@ -70,7 +71,7 @@ async function exporter(): Promise<void> {
   const db = openDatabase({ url, role: 'keepsake_worker', statementTimeoutMs: 60_000, maxConnections: 4, log })
   const worker = dataExportWorker(
     { db, store: emptyStore(), log, clock: systemClock, counterOf: () => () => {} },
-    FEATURES.map((feature) => feature.export),
+    contentsOf(FEATURES.map((feature) => feature.export)),
   )
   await eventually('the export', async () => {
     const { rows } = await db.pool.query('select state from data_exports order by created_at desc limit 1')

@@ -417,8 +417,41 @@ t.test('an archived event is read-only', async (t: Test) => {
   for (const name of ['Invite', 'Edit', 'Activate', 'Archive', /New link/]) {
     t.equal(await button(ann, name).filter({ visible: true }).count(), 0, String(name))
   }
+  t.match(
+    await ann.locator('#event-purge').textContent(),
+    /^Will be deleted on \d+ \w+ \d{4}|^Will be deleted on \w+ \d+, \d{4}/,
+  )
   t.strictSame(await under.violations(), [])
   await under.shoot('e17-archived')
+  await ann.getByRole('link', { name: 'All events' }).click()
+  await ann.locator('.event-card .purge', { hasText: 'Will be deleted on' }).waitFor()
+  await ann.locator('.event-card').click()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+})
+
+t.test('its host downloads everything of it, also from the page of their data, and removes the download', async (t) => {
+  await button(ann, 'Download everything').click()
+  const link = ann.locator('#event-save .copy a')
+  await link.waitFor()
+  t.match(await link.textContent(), /^keepsake-\d{4}-\d\d-\d\d\.zip$/)
+  const file = await ann.request.get((await link.getAttribute('href')) ?? '')
+  t.equal(file.headers()['content-type'], 'application/zip')
+  t.equal((await file.body()).subarray(0, 2).toString(), 'PK')
+  t.strictSame(await under.violations(), [])
+  await under.shoot('e17-download')
+  await ann.setViewportSize({ width: 360, height: 800 })
+  await under.shoot('e17-download-phone')
+  t.equal(await overflow(ann), 0)
+  await ann.setViewportSize({ width: 1280, height: 860 })
+  await ann.goto(`${under.platform.page.url}/#my-data`)
+  const saved = ann.getByRole('list', { name: 'Events that you saved' })
+  await saved.getByRole('heading', { name: TITLE }).waitFor()
+  t.strictSame(await under.violations(), [])
+  await under.shoot('e17-my-data')
+  await saved.getByRole('button', { name: /^Remove/ }).click()
+  await saved.waitFor({ state: 'detached' })
+  await ann.goBack()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
 })
 
 t.test('a draft can be deleted, which asks', async (t: Test) => {

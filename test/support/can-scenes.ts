@@ -39,6 +39,11 @@ export function scenesOf(api: TestApi): Scene[] {
         'event.delete': () => ({ method: 'DELETE', path }),
         'event.invite': () => ({ method: 'POST', path: `${path}/invitations`, json: address() }),
         'event.list_invitations': () => ({ method: 'GET', path: `${path}/invitations` }),
+        'event.export': async (who) => {
+          // A person may start few.
+          await run('delete from data_exports where user_id = $1', [who.id])
+          return { method: 'POST', path: `${path}/export` }
+        },
         'event.leave': () => ({ method: 'DELETE', path: `${path}/participants/me` }),
         'event.remove_participant': () => ({ method: 'DELETE', path: `${path}/participants/${another.wireId}` }),
         'comment.read': () => ({ method: 'GET', path: comments }),

@@ -6,7 +6,7 @@ import { plural } from '../lib/words.js'
 import { linkToEvent } from '../shell/views.js'
 import { DateSheet } from './date-sheet.js'
 import { editEvent } from './form.js'
-import { going, hostOf, partOf, placeOf, STATES, sectionsOf, when } from './words.js'
+import { goesOn, going, hostOf, partOf, placeOf, STATES, sectionsOf, when } from './words.js'
 
 const PICTURE = html`<rect x="12" y="9" width="40" height="34" rx="6" /><path d="M12 19h40M23 5v8M41 5v8M32 25v12M26 31h12" />`
 
@@ -91,6 +91,7 @@ function Card({ event, me }) {
           <span class="when">${when(event)}</span>
           ${place && html`<span class="muted small line" dir="auto">${place}</span>`}
           <span class="muted small line" dir="auto">${[hostOf(event), event.as_guest && event.org_name].filter(Boolean).join(' · ')}</span>
+          ${event.purge_at && html`<span class="muted small line purge">${goesOn(event)}</span>`}
           <span class="chips">
             ${event.status !== 'active' && html`<span class="chip badge-state">${STATES[event.status]}</span>`}
             ${part && html`<span class="chip part">${part}</span>`}

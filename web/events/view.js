@@ -17,6 +17,7 @@ import { DateSheet } from './date-sheet.js'
 import { editEvent } from './form.js'
 import { Participants } from './participants.js'
 import { partingsOf } from './partings.js'
+import { Purge, Save } from './save.js'
 import { hostOf, noteOn, partOf, placeOf, STATES, when } from './words.js'
 
 const LOOK_MS = 5000
@@ -149,6 +150,7 @@ function Shown({ event, org, path, me, reload, set }) {
         </div>
       </header>
       ${note && html`<p id="event-note" class="event-note">${note}</p>`}
+      <${Purge} event=${event} />
       ${event.description && html`<p id="event-description" class="event-description" dir="auto">${event.description}</p>`}
       <div class="event-body">
         <div class="event-main">
@@ -157,6 +159,7 @@ function Shown({ event, org, path, me, reload, set }) {
         </div>
         <div class="event-lists">
           <${Participants} list=${participants} event=${event} me=${me} onRemove=${removeOne} />
+          <${Save} event=${event} path=${path} />
           ${seesInvitations && html`<${Invitations} list=${invitations} event=${event} participants=${participants.items ?? []} look=${look} />`}
         </div>
       </div>

@@ -1,4 +1,4 @@
-import { plural } from '../lib/words.js'
+import { day, plural } from '../lib/words.js'
 
 /** What the page says about events. No browser is needed here. */
 
@@ -80,6 +80,9 @@ export function noteOn({ status, my_participation, my_invitation_id }) {
     ? 'You are invited. Answer with the link that you were sent, or ask the host for it.'
     : ''
 }
+
+/** When an archived event goes; empty where it is kept. */
+export const goesOn = ({ purge_at }) => (purge_at ? `Will be deleted on ${day(purge_at)}` : '')
 
 const ORDER = [
   ['accepted', 'Going'],

@@ -1,11 +1,29 @@
 import { boolean, integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 
-export const DATA_EXPORT_STATES = ['planning', 'making', 'completed', 'failed', 'removed'] as const
+export const DATA_EXPORT_STATES = [
+  'planning',
+  'making',
+  'planning_event',
+  'making_event',
+  'completed',
+  'failed',
+  'removed',
+] as const
+
+/** Why there is no export of an event: for the person who asked. */
+export const EXPORT_FAILURES = ['not_permitted', 'event_gone', 'contents_erased'] as const
+export type ExportFailure = (typeof EXPORT_FAILURES)[number]
 
 export const dataExports = pgTable('data_exports', {
   id: id('export').primaryKey(),
   userId: id('user').notNull(),
+  /** Of an event; null for a person's own data. */
+  eventId: id('event'),
+  orgId: id('organization'),
+  eventTitle: text(),
+  eventOwnerId: id('user'),
+  failure: text({ enum: EXPORT_FAILURES }),
   state: text({ enum: DATA_EXPORT_STATES }).notNull(),
   attempts: integer().notNull().default(0),
   holder: uuid(),
@@ -60,7 +78,17 @@ export const dataExportEntries = pgTable(
     bytes: bytes().notNull(),
     takenAt: time().notNull(),
     mimeType: text().notNull(),
+    /** Of a file of a film; the first playlist has the id of the highlight as `mediaId`. */
+    highlightId: id('highlight'),
+    objectKey: text(),
   },
   (t) => [primaryKey({ columns: [t.exportId, t.mediaId] })],
 )
 export type DataExportEntryRow = typeof dataExportEntries.$inferSelect
+
+/** Whose data are in an export of an event. */
+export const dataExportPeople = pgTable(
+  'data_export_people',
+  { exportId: id('export').notNull(), userId: id('user').notNull() },
+  (t) => [primaryKey({ columns: [t.exportId, t.userId] })],
+)

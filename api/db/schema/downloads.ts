@@ -1,8 +1,8 @@
 import { integer, pgTable, text } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 
-/** What a download is an export of: the data of its person, or entries of the audit log. */
-export const DOWNLOAD_KINDS = ['data', 'audit'] as const
+/** What a download is an export of: the data of its person, entries of the audit log, or an event. */
+export const DOWNLOAD_KINDS = ['data', 'audit', 'event'] as const
 export type DownloadKind = (typeof DOWNLOAD_KINDS)[number]
 
 export const downloads = pgTable('downloads', {

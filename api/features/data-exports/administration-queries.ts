@@ -25,9 +25,10 @@ export const listForAdministrators = (tx: Tx, o: { state: DataExportRow['state']
 export async function retryExport(tx: Tx, id: DataExportRow['id']): Promise<boolean> {
   const { rowCount } = await tx.execute(sql`
     update data_exports e set attempts = 0, error = null, next_attempt_at = now(), completed_at = null,
-      state = case when e.planned then 'making' else 'planning' end
-    where e.id = ${id} and e.state = 'failed' and not exists (select from data_exports other
-      where other.user_id = e.user_id and other.state in ('planning', 'making'))`)
+      state = case when e.planned then 'making' else 'planning' end || case when e.event_id is null then '' else '_event' end
+    where e.id = ${id} and e.state = 'failed' and e.failure is null and not exists (select from data_exports other
+      where other.user_id = e.user_id and other.event_id is not distinct from e.event_id
+        and other.state in ('planning', 'making', 'planning_event', 'making_event'))`)
   await tx
     .update(dataExportParts)
     .set({ failures: 0, nextAttemptAt: sql`now()` })

@@ -1,4 +1,4 @@
-import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { insertAudit } from '../../audit/queries.ts'
 import type { Tx } from '../../db/db.ts'
@@ -14,6 +14,7 @@ import {
   type DataExportRow,
   deleteExportsOf,
   type ExportId,
+  endExportsWith,
   findExport,
   findRunning,
   insertExport,
@@ -26,16 +27,24 @@ import {
 
 type Deps = Pick<ApiDeps, 'db' | 'links' | 'clock'>
 
-/** In no organization: it is the person's alone. */
-const record = (tx: Tx, o: { actor: Actor; context: Context; id: ExportId; operation: 'request' | 'remove' }) =>
+/** Of a person's own data, in no organization; of an event, in that of the event. */
+export const record = (
+  tx: Tx,
+  o: {
+    actor: Actor
+    context: Context
+    of: Pick<DataExportRow, 'id' | 'orgId' | 'eventId'>
+    operation: 'request' | 'remove'
+  },
+) =>
   insertAudit(tx, {
-    orgId: null,
+    orgId: o.of.orgId,
     actorId: o.actor.userId,
     action: 'DATA_EXPORT',
-    resourceId: o.id,
+    resourceId: o.of.id,
     result: 'success',
     context: o.context,
-    details: { operation: o.operation },
+    details: { operation: o.operation, ...(o.of.eventId && { event_id: formatId('event', o.of.eventId) }) },
   })
 
 /** Starts an export, unless one of the caller's is under way. */
@@ -47,10 +56,10 @@ export function requestExport(
   const { userId } = actor
   return deps.db.inTransaction({ user: userId }, async (tx) => {
     await lockExportsOf(tx, userId)
-    const running = await findRunning(tx, userId)
+    const running = await findRunning(tx, userId, 'own')
     const status = running ? 200 : 202
     const row = running ?? (await startExport(tx, userId))
-    if (!running) await record(tx, { actor, context, id: row.id, operation: 'request' })
+    if (!running) await record(tx, { actor, context, of: row, operation: 'request' })
     const [data] = await present(deps, tx, [row])
     await context.remember(tx, status, data)
     return { status, data: found(data) }
@@ -58,37 +67,41 @@ export function requestExport(
 }
 
 async function startExport(tx: Tx, userId: Uuid): Promise<DataExportRow> {
-  const retryAfter = await secondsToNext(tx, userId, { most: MAX_A_DAY, days: 1 })
+  const retryAfter = await secondsToNext(tx, userId, { most: MAX_A_DAY, days: 1, ofEvents: false })
   if (retryAfter > 0) {
     throw new Problem('RATE_LIMITED', `Your data can be exported ${MAX_A_DAY} times within 24 hours`, { retryAfter })
   }
-  return insertExport(tx, { id: newUuid(), userId })
+  return insertExport(tx, { id: newUuid(), userId, about: 'own' })
 }
 
 export const showExports = ({ db, ...deps }: Deps, { userId }: Actor): Promise<{ exports: DataExport[] }> =>
   db.read({ user: userId }, async (tx) => ({
-    exports: await present(deps, tx, await listExports(tx, userId, MAX_SHOWN)),
+    exports: await present(deps, tx, await listExports(tx, userId, { limit: MAX_SHOWN, ofEvents: false })),
   }))
 
 export const showExport = ({ db, ...deps }: Deps, { userId }: Actor, id: ExportId): Promise<DataExport> =>
   db.read({ user: userId }, async (tx) => {
-    const row = found(await findExport(tx, { id, userId }))
+    const row = found(await findExport(tx, { id, userId, ofEvents: false }))
     const [data] = await present(deps, tx, [row])
     return found(data)
   })
 
-async function present(
+const present = (deps: Omit<Deps, 'db'>, tx: Tx, rows: readonly DataExportRow[]): Promise<DataExport[]> =>
+  presentWith(deps, tx, { rows, as: presentExport })
+
+/** Each with its parts. */
+export async function presentWith<T>(
   { links, clock }: Omit<Deps, 'db'>,
   tx: Tx,
-  rows: readonly DataExportRow[],
-): Promise<DataExport[]> {
+  { rows, as }: { rows: readonly DataExportRow[]; as(...given: Parameters<typeof presentExport>): T },
+): Promise<T[]> {
   const parts = await listParts(
     tx,
     rows.map(({ id }) => id),
   )
   const at = { links, now: clock.now() }
   return rows.map((row) =>
-    presentExport(
+    as(
       row,
       parts.filter(({ exportId }) => exportId === row.id),
       at,
@@ -97,13 +110,25 @@ async function present(
 }
 
 /** Ends an export, whether it is under way or can be downloaded. Its links stop working at once. */
-export const removeExport = ({ db }: Deps, actor: Actor, context: Context, id: ExportId): Promise<void> =>
+export const removeExport = (
+  { db }: Deps,
+  actor: Actor,
+  context: Context,
+  { id, ofEvents }: { id: ExportId; ofEvents: boolean },
+): Promise<void> =>
   db.inTransaction({ user: actor.userId }, async (tx) => {
-    const row = found(await findExport(tx, { id, userId: actor.userId, lock: true }))
+    const row = found(await findExport(tx, { id, userId: actor.userId, ofEvents, lock: true }))
     await markRemoved(tx, row.id)
     await removeDownloads(tx, [row])
-    await record(tx, { actor, context, id: row.id, operation: 'remove' })
+    await record(tx, { actor, context, of: row, operation: 'remove' })
   })
+
+/** Erasure of a person, in the worker: ends exports of events that others asked for and that have data of the person. */
+export async function endExportsOfOthers(tx: Tx, userId: Uuid): Promise<number> {
+  const ended = await endExportsWith(tx, userId)
+  await removeDownloads(tx, ended)
+  return ended.length
+}
 
 /**
  * Erasure of a person, in the worker: ends all of the person's exports at the commit. `deleteDownloadObjects` deletes

@@ -2,13 +2,13 @@ import * as z from 'zod'
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
-import { type OwnRow, type OwnSection, timeOf } from '../../requests/own-data.ts'
+import { timeOf } from '../../requests/own-data.ts'
 import { outputTime } from '../../requests/schemas.ts'
+import type { ExportContent, ExportRow, ExportSection, ExportWords } from './content.ts'
 import { recordsPage, type SectionPages } from './pages.ts'
-import { type DataExportRow, findPlaces } from './queries.ts'
+import { addPeople, type DataExportRow, findPlaces } from './queries.ts'
 import { uploadInPieces } from './upload.ts'
 
-const FORMAT = 'keepsake-data-export'
 const VERSION = 1
 /** Rows of one query. */
 const BATCH = 500
@@ -20,15 +20,20 @@ const withFile = {
   archive: z.string().nullable().meta({ description: 'The name of that archive' }),
 }
 
-export const recordOf = ({ record, hasFiles }: OwnSection): z.ZodObject => (hasFiles ? record.extend(withFile) : record)
+const recordOf = ({ record, fileOf }: Pick<ExportSection, 'record' | 'fileOf'>): z.ZodObject =>
+  fileOf ? record.extend(withFile) : record
 
-/** The shape of `data.json`. */
-export const documentOf = (sections: readonly OwnSection[]): z.ZodObject =>
+/** The shape of `data.json`, or of `event.json`. */
+export const documentOf = ({
+  format,
+  head,
+  sections,
+}: Pick<ExportContent, 'format' | 'head' | 'sections'>): z.ZodObject =>
   z.strictObject({
-    format: z.literal(FORMAT),
+    format: z.literal(format),
     version: z.literal(VERSION),
     export_id: z.string(),
-    user_id: z.string(),
+    ...head.shape,
     created_at: outputTime(),
     archives: z.array(z.strictObject({ name: z.string(), files: z.int() })),
     ...Object.fromEntries(
@@ -45,24 +50,25 @@ export interface Staged {
 export interface DocumentDeps {
   db: Database
   store: ObjectStore
-  sections: readonly OwnSection[]
+  content: ExportContent
 }
 
 interface Wanted {
   of: DataExportRow
   archives: readonly { name: string; files: number }[]
+  words: ExportWords
   /** Where the files wait until they are in the archive. */
   prefix: string
   signal: AbortSignal
 }
 
 /**
- * Writes `data.json` and the pages to look at it into the store, reading each record once and holding a page of them.
+ * Writes the document and the pages to look at it into the store, reading each record once and holding a page of them.
  * What changes meanwhile is in it or not, record by record.
  */
 export async function stageDocument(
   deps: DocumentDeps,
-  { of, archives, prefix, signal }: Wanted,
+  { of, archives, words, prefix, signal }: Wanted,
 ): Promise<{ files: Staged[]; sections: SectionPages[] }> {
   const files: Staged[] = []
   const sections: SectionPages[] = []
@@ -76,17 +82,17 @@ export async function stageDocument(
 
   async function* text(): AsyncIterable<string> {
     const head = {
-      format: FORMAT,
+      format: deps.content.format,
       version: VERSION,
       export_id: formatId('export', of.id),
-      user_id: formatId('user', of.userId),
+      ...deps.content.head.of(of),
       created_at: of.createdAt.toISOString(),
       archives,
     }
     yield JSON.stringify(head).slice(0, -1)
-    for (const section of deps.sections) {
+    for (const section of deps.content.sections) {
       yield `,\n${JSON.stringify(section.name)}:[`
-      const pages = pagesOf(section, stagePage)
+      const pages = pagesOf(section, words, stagePage)
       let count = 0
       for await (const records of recordsOf(deps, { of, archives, section })) {
         signal.throwIfAborted()
@@ -103,11 +109,11 @@ export async function stageDocument(
 
   const key = `${prefix}data`
   const bytes = await uploadInPieces(deps.store, key, buffered(text()), { contentType: 'application/json', signal })
-  return { files: [{ path: 'data.json', key, bytes }, ...files], sections }
+  return { files: [{ path: deps.content.document, key, bytes }, ...files], sections }
 }
 
 /** Collects records to pages of `PAGE`. A page says whether there is another one, so it waits for its first record. */
-function pagesOf(section: OwnSection, stage: (path: string, html: string) => Promise<void>) {
+function pagesOf(section: ExportSection, words: ExportWords, stage: (path: string, html: string) => Promise<void>) {
   const paths: string[] = []
   let records: Record<string, unknown>[] = []
   const pathOf = (page: number) => `pages/${section.name.replaceAll('_', '-')}-${page}.html`
@@ -115,7 +121,7 @@ function pagesOf(section: OwnSection, stage: (path: string, html: string) => Pro
     const page = paths.length + 1
     const { title, heading } = section
     const next = hasNext ? pathOf(page + 1) : undefined
-    const html = recordsPage({ title, heading, records, page, before: paths.at(-1), next })
+    const html = recordsPage({ title, all: words.all, heading, records, page, before: paths.at(-1), next })
     await stage(pathOf(page), html)
     paths.push(pathOf(page))
     records = []
@@ -135,22 +141,24 @@ function pagesOf(section: OwnSection, stage: (path: string, html: string) => Pro
 /** The records of a section as they leave, batch by batch. */
 async function* recordsOf(
   { db }: DocumentDeps,
-  { of, archives, section }: Pick<Wanted, 'of' | 'archives'> & { section: OwnSection },
+  { of, archives, section }: Pick<Wanted, 'of' | 'archives'> & { section: ExportSection },
 ): AsyncIterable<Record<string, unknown>[]> {
   const schema = recordOf(section)
   const times = timesOf(schema)
   for (let after: string | undefined; ; ) {
-    const rows = await db.read({}, async (tx) => {
-      const found = await section.list(tx, { userId: of.userId, after, limit: BATCH })
-      if (!section.hasFiles || found.length === 0) return found
-      const ids = found.map((row) => row['media_id'] as Uuid)
+    const rows = await db.inTransaction({}, async (tx) => {
+      const found = await section.list(tx, { of, after, limit: BATCH })
+      await addPeople(tx, of, found)
+      const { fileOf } = section
+      if (!fileOf || found.length === 0) return found
+      const ids = found.map((row) => row[fileOf] as Uuid)
       const places = await findPlaces(tx, of.id, ids)
-      return found.map((row): OwnRow => {
-        const place = places.get(row['media_id'] as Uuid)
+      return found.map((row): ExportRow => {
+        const place = places.get(row[fileOf] as Uuid)
         return { ...row, file: place?.path ?? null, archive: place ? (archives[place.part - 1]?.name ?? null) : null }
       })
     })
-    yield rows.map(({ key: _, ...row }) => schema.parse(withTimes(row, times)) as Record<string, unknown>)
+    yield rows.map(({ key: _, people: __, ...row }) => schema.parse(withTimes(row, times)) as Record<string, unknown>)
     after = rows.at(-1)?.key
     if (rows.length < BATCH) return
   }

@@ -1,16 +1,25 @@
 import { type PersonalPart, step } from '../../personal/part.ts'
-import { eraseExportsOf } from './commands.ts'
+import { endExportsOfOthers, eraseExportsOf } from './commands.ts'
 
 export const dataExportsPart: PersonalPart = {
   personal: {
     data_exports: {
-      holds: 'requests for a copy of what a person has here',
+      holds: 'requests for a copy of what a person has here, or of an event',
       kept: '7 days after the copy was ready',
       columns: {
         user_id: { person: 'gone' },
         holder: { harmless: 'the worker that makes it' },
         error: { harmless: 'why an attempt failed' },
+        event_id: { harmless: 'the id of an event' },
+        event_title: { erase: 'removed where the person owned the event', canary: 'text' },
+        event_owner_id: { person: 'gone' },
+        failure: { harmless: 'a closed list' },
       },
+    },
+    data_export_people: {
+      holds: 'whose data are in the export of an event',
+      kept: 'as long as its archives',
+      columns: { user_id: { person: 'gone' } },
     },
     data_export_parts: {
       holds: 'the archives of such a copy',
@@ -31,6 +40,8 @@ export const dataExportsPart: PersonalPart = {
         wanted_key: { erase: 'rows deleted', canary: 'text' },
         path_key: { erase: 'rows deleted', canary: 'text' },
         mime_type: { harmless: 'a closed list' },
+        highlight_id: { harmless: 'the id of a highlight' },
+        object_key: { harmless: 'the key of an object, made of ids' },
       },
     },
   },
@@ -44,6 +55,13 @@ export const dataExportsPart: PersonalPart = {
           await eraseExportsOf(tx, userId)
           return {}
         }),
+    }),
+    step({
+      name: 'exports.of-others',
+      phase: 'access',
+      does: 'exports of events that others asked for are ended where they have anything of the person',
+      run: ({ db }, { userId }) =>
+        db.inTransaction({}, async (tx) => ({ exports_of_others: await endExportsOfOthers(tx, userId) })),
     }),
   ],
 }

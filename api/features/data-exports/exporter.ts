@@ -7,17 +7,18 @@ import type { Log } from '../../../lib/runtime/log.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
-import type { OwnFiles, OwnSection } from '../../requests/own-data.ts'
 import { makeWakeup } from '../../worker/wakeup.ts'
 import { expiryOf } from '../downloads/downloads.ts'
-import { insertDownload } from '../downloads/queries.ts'
+import { insertDownload, removeDownloads } from '../downloads/queries.ts'
 import { tellDownloadReady } from '../notifications/download-ready.ts'
 import { type ArchiveEntry, archiveOf } from './archive.ts'
+import { contentOf, type ExportContents, ExportRefused, type PlannedFile } from './content.ts'
 import { type Staged, stageDocument } from './document.ts'
 import { indexPage } from './pages.ts'
 import { type ArchiveLimits, archiveBytes, archiveName, LIMITS, MAX_FAILURES, retrySeconds } from './plan.ts'
-import { planBatch } from './plan-files.ts'
+import { planBatch, planFilm } from './plan-files.ts'
 import {
+  addPeople,
   addToParts,
   type ClaimedPart,
   claimPart,
@@ -28,6 +29,7 @@ import {
   dropEntries,
   extendPart,
   findLastEntry,
+  findLastFilm,
   holdPart,
   holdPlan,
   isMadeAs,
@@ -37,6 +39,7 @@ import {
   markFailed,
   markMade,
   markPlanned,
+  markRefused,
   postponePart,
   postponePlan,
   releasePart,
@@ -50,8 +53,7 @@ export interface ExporterDeps {
   store: ObjectStore
   log: Log
   clock: Clock
-  sections: readonly OwnSection[]
-  files: OwnFiles
+  contents: ExportContents
   onMade?(bytes: number): void
   onFailed?(step: 'plan' | 'part'): void
   onMissing?(): void
@@ -120,7 +122,8 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       await plan(of, lease)
     } catch (error) {
       if (error instanceof PartLost) return true
-      if (stopping.signal.aborted) await db.inTransaction({}, (tx) => releasePlan(tx, of.id, lease.holder))
+      if (error instanceof ExportRefused) await refuse(of, error)
+      else if (stopping.signal.aborted) await db.inTransaction({}, (tx) => releasePlan(tx, of.id, lease.holder))
       else await failPlan(of, lease.holder, error)
     }
     return true
@@ -141,24 +144,59 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
   async function plan(of: DataExportRow, lease: { holder: Uuid; seconds: number }): Promise<void> {
     // A worker that died with every attempt has not said so.
     if (of.attempts > MAX_FAILURES) throw new Error('the worker died each time')
+    const content = contentOf(deps.contents, of)
     for (let hasMore = true; hasMore; ) {
       stopping.signal.throwIfAborted()
       hasMore = await db.inTransaction({}, async (tx) => {
         const held = await holdPlan(tx, of.id, lease)
         if (!held) throw new PartLost('the export has ended')
         const after = await findLastEntry(tx, of.id)
-        const found = await deps.files.list(tx, { userId: of.userId, after, limit: batch })
+        const found = await content.files.list(tx, { of, after, limit: batch })
         await planBatch(tx, held, found, limits)
+        await addPeople(tx, of, found)
         return found.length === batch
       })
       failpoint('export.batch-planned')
     }
+    await planFilms(of, lease)
     await db.inTransaction({}, async (tx) => {
       if (!(await holdPlan(tx, of.id, lease))) throw new PartLost('the export has ended')
+      await content.check(tx, of)
       await addToParts(tx, of, [{ number: 1, files: 0, bytes: 0 }])
       await markPlanned(tx, of.id)
     })
     failpoint('export.planned')
+  }
+
+  /** One transaction for each film. */
+  async function planFilms(of: DataExportRow, lease: { holder: Uuid; seconds: number }): Promise<void> {
+    const { nextFilm } = contentOf(deps.contents, of)
+    if (!nextFilm) return
+    for (let after = await db.read({}, (tx) => findLastFilm(tx, of.id)); ; ) {
+      stopping.signal.throwIfAborted()
+      const last = after
+      const film = await db.read({}, (tx) => nextFilm(tx, of, last))
+      if (!film) return
+      const files = await filesBelow(film.prefix)
+      await db.inTransaction({}, async (tx) => {
+        const held = await holdPlan(tx, of.id, lease)
+        if (!held) throw new PartLost('the export has ended')
+        await planFilm(tx, held, { film, files }, limits)
+        await addPeople(tx, of, [film])
+      })
+      failpoint('export.film-planned')
+      after = film.highlightId
+    }
+  }
+
+  async function filesBelow(prefix: string): Promise<{ name: string; bytes: number }[]> {
+    const files: { name: string; bytes: number }[] = []
+    for await (const { key, size } of deps.store.list(prefix)) {
+      const name = key.slice(prefix.length)
+      // Of use to the program alone.
+      if (name !== 'manifest.json') files.push({ name, bytes: size })
+    }
+    return files
   }
 
   async function makeNext(): Promise<boolean> {
@@ -166,17 +204,13 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     const claimed = await db.inTransaction({}, (tx) => claimPart(tx, lease))
     if (!claimed) return false
     failpoint('export.part-claimed')
-    const { exportId, number, attempts, failures } = claimed.part
-    const key = { exportId, number }
+    const { attempts, failures } = claimed.part
     try {
       if (failures > MAX_FAILURES) throw new Error('the worker died each time')
       await makePart(claimed, lease)
     } catch (error) {
       await discard(folderOf(claimed, attempts), error)
-      if (error instanceof PartLost) return true
-      if (stopping.signal.aborted || error instanceof PartChanged) {
-        await db.inTransaction({}, (tx) => releasePart(tx, key, lease.holder))
-      } else await failPart(claimed, lease.holder, error)
+      await giveBack(claimed, lease.holder, error)
     }
     return true
   }
@@ -185,6 +219,20 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
   async function discard(folder: string, error: unknown): Promise<void> {
     if (!(error instanceof Unsettled)) await deps.store.deletePrefix(folder).catch(() => {})
   }
+
+  async function giveBack(claimed: ClaimedPart, holder: Uuid, error: unknown): Promise<void> {
+    if (error instanceof PartLost) return
+    if (error instanceof ExportRefused) await refuse(claimed.of, error)
+    else if (stopping.signal.aborted || error instanceof PartChanged) {
+      await db.inTransaction({}, (tx) => releasePart(tx, claimed.part, holder))
+    } else await failPart(claimed, holder, error)
+  }
+
+  /** The export ends for good, with the reason; parts that are made go. */
+  const refuse = (of: DataExportRow, { failure }: ExportRefused): Promise<void> =>
+    db.inTransaction({}, async (tx) => {
+      if (await markRefused(tx, of.id, failure)) await removeDownloads(tx, [of])
+    })
 
   async function failPart({ part, of }: ClaimedPart, holder: Uuid, error: unknown): Promise<void> {
     log.warn({ export: of.id, part: part.number, attempt: part.attempts, err: error }, 'could not make a part')
@@ -198,6 +246,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
 
   async function makePart(claimed: ClaimedPart, lease: { holder: Uuid; seconds: number }): Promise<void> {
     const { part, of } = claimed
+    await db.read({}, (tx) => contentOf(deps.contents, of).check(tx, of))
     // What workers before left: objects, and uploads that were not completed.
     // One of them may still write there: it lost its lease with this claim, so it can commit nothing, and what it adds goes
     // with the prefix of the export.
@@ -235,22 +284,29 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     onSent: (bytes: number) => void,
   ): Promise<{ key: string; bytes: number }> {
     const { part, of, parts } = claimed
+    const content = contentOf(deps.contents, of)
+    const words = content.words(of)
     const entries = await db.read({}, (tx) => listEntries(tx, part))
     await dropDeleted(claimed, entries)
     const folder = folderOf(claimed, part.attempts)
     const counts = await db.read({}, (tx) => listParts(tx, [of.id]))
-    const archives = counts.map(({ number, files }) => ({ name: archiveName(of.createdAt, number, parts), files }))
+    const archives = counts.map(({ number, files }) => ({
+      name: archiveName(of.createdAt, number, parts),
+      files,
+    }))
     const staging = `${folder}staging/`
     const document =
       part.number === 1
-        ? await stageDocument(deps, { of, archives, prefix: staging, signal })
+        ? await stageDocument({ db, store: deps.store, content }, { of, archives, words, prefix: staging, signal })
         : { files: [], sections: undefined }
     const index = Buffer.from(
       indexPage({
-        createdAt: of.createdAt,
+        words,
+        document: content.document,
         archives,
         number: part.number,
-        files: entries,
+        // Of a film, the first playlist stands for all of its files.
+        files: entries.filter(({ mediaId, highlightId }) => highlightId === null || highlightId === (mediaId as Uuid)),
         ...(document.sections && { sections: document.sections }),
       }),
     )
@@ -304,9 +360,10 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     signal: AbortSignal,
   ): Promise<Readable> {
     const { part } = claimed
-    const { mediaId, bytes } = entries[n] as DataExportEntryRow
+    const entry = entries[n] as DataExportEntryRow
+    const { mediaId, bytes } = entry
     try {
-      const { info, body } = await getOriginal(mediaId, signal)
+      const { info, body } = await getOriginal(entry, signal)
       if (info.size === bytes) return body
       body.destroy()
       await db.inTransaction({}, (tx) => correctEntry(tx, part, mediaId, info.size))
@@ -319,11 +376,15 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
   }
 
   /** Once more where it has moved to another tier since its key was read. */
-  async function getOriginal(mediaId: Uuid, signal: AbortSignal, before?: string): ReturnType<ObjectStore['get']> {
-    const key = (await keysOf([mediaId])).get(mediaId)
+  async function getOriginal(
+    entry: DataExportEntryRow,
+    signal: AbortSignal,
+    before?: string,
+  ): ReturnType<ObjectStore['get']> {
+    const key = (await keysOf([entry])).get(entry.mediaId)
     if (key === undefined || key === before) throw new StoreError('NotFound', 'the original is gone')
     return deps.store.get(key, undefined, signal).catch((error: unknown) => {
-      if (error instanceof StoreError && error.code === 'NotFound') return getOriginal(mediaId, signal, key)
+      if (error instanceof StoreError && error.code === 'NotFound') return getOriginal(entry, signal, key)
       throw error
     })
   }
@@ -335,7 +396,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
   async function dropMissing({ part, of }: ClaimedPart, entries: readonly DataExportEntryRow[]): Promise<void> {
     for (let from = 0; from < entries.length; from += LOOKS_AT_ONCE) {
       const some = entries.slice(from, from + LOOKS_AT_ONCE)
-      const keys = await keysOf(some.map(({ mediaId }) => mediaId))
+      const keys = await keysOf(some)
       const there = await Promise.all(
         some.map(async ({ mediaId }) => {
           const key = keys.get(mediaId)
@@ -343,22 +404,30 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
         }),
       )
       // The first is dropped even if it is there by now: a store that says both would have the part begin for ever.
-      const gone = some.filter((_, i) => there[i] === undefined || from + i === 0).map(({ mediaId }) => mediaId)
+      const gone = some.filter((_, i) => there[i] === undefined || from + i === 0)
       if (gone.length === 0) continue
-      for (const mediaId of await keptOf(gone)) {
+      for (const mediaId of await keptOf(of, gone)) {
         deps.onMissing?.()
         log.error({ export: of.id, media: mediaId }, 'an original is missing in the object store')
       }
-      await db.inTransaction({}, (tx) => dropEntries(tx, part, gone))
+      const ids = gone.map(({ mediaId }) => mediaId)
+      await db.inTransaction({}, (tx) => dropEntries(tx, part, ids))
     }
   }
 
-  const keysOf = (ids: readonly Uuid[]) => db.read({}, (tx) => deps.files.findKeys(tx, ids))
-  const keptOf = (ids: readonly Uuid[]): Promise<Uuid[]> => db.read({}, (tx) => deps.files.findKept(tx, ids))
+  /** Where the files are now. Originals move between tiers; those that are gone have no key. */
+  async function keysOf(entries: readonly DataExportEntryRow[]): Promise<Map<Uuid, string>> {
+    const originals = entries.flatMap(({ mediaId, objectKey }) => (objectKey === null ? [mediaId] : []))
+    const keys = await db.read({}, (tx) => deps.contents.own.files.findKeys(tx, originals))
+    for (const { mediaId, objectKey } of entries) if (objectKey !== null) keys.set(mediaId, objectKey)
+    return keys
+  }
+  const keptOf = (of: DataExportRow, files: readonly PlannedFile[]): Promise<Uuid[]> =>
+    db.read({}, (tx) => contentOf(deps.contents, of).files.findKept(tx, of, files))
 
-  async function requireKept({ part }: ClaimedPart, entries: readonly DataExportEntryRow[]): Promise<void> {
+  async function requireKept({ part, of }: ClaimedPart, entries: readonly DataExportEntryRow[]): Promise<void> {
     const ids = entries.map(({ mediaId }) => mediaId)
-    const kept = new Set(await keptOf(ids))
+    const kept = new Set(await keptOf(of, entries))
     const gone = ids.filter((id) => !kept.has(id))
     if (gone.length === 0) return
     await db.inTransaction({}, (tx) => dropEntries(tx, part, gone))
@@ -379,10 +448,18 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       const of = await holdPart(tx, part, holder)
       if (!of) throw new PartLost('the part is another worker’s, or the export has ended')
       await markMade(tx, part, made)
+      await contentOf(deps.contents, of).check(tx, of)
       if (part.number !== 1) return
       const expiresAt = expiryOf(deps.clock.now())
       const { files, bytes } = await markCompleted(tx, of.id, expiresAt)
-      await insertDownload(tx, { id: of.id, userId: of.userId, kind: 'data', files, bytes, expiresAt })
+      await insertDownload(tx, {
+        id: of.id,
+        userId: of.userId,
+        kind: contentOf(deps.contents, of).kind,
+        files,
+        bytes,
+        expiresAt,
+      })
       await tellDownloadReady(tx, of)
     })
     await record.catch(async (error: unknown) => {

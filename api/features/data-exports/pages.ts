@@ -1,4 +1,5 @@
 import { escapeHtml as e } from '../notifications/templates/text.ts'
+import type { ExportWords } from './content.ts'
 
 /** The pages of an archive, which a browser opens from the file system: no script, nothing from elsewhere. */
 
@@ -45,6 +46,9 @@ export interface ShownFile {
   mimeType: string
 }
 
+/** The type of the first playlist of a film. */
+export const PLAYLIST = 'application/vnd.apple.mpegurl'
+
 /** What browsers show themselves. */
 const PICTURES = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/avif'])
 
@@ -75,7 +79,9 @@ function folders(files: readonly ShownFile[]): string {
 }
 
 export interface Index {
-  createdAt: Date
+  words: Omit<ExportWords, 'all'>
+  /** The file with the same for programs. */
+  document: string
   archives: readonly { name: string; files: number }[]
   /** This one, from 1. */
   number: number
@@ -91,8 +97,7 @@ export interface SectionPages {
   pages: readonly string[]
 }
 
-export function indexPage({ createdAt, archives, number, files, sections }: Index): string {
-  const day = createdAt.toISOString().slice(0, 10)
+export function indexPage({ words, document, archives, number, files, sections }: Index): string {
   const others = archives.map(({ name, files }, n) => {
     const what = `${e(name)}: ${files} ${files === 1 ? 'file' : 'files'}`
     return `<li>${n + 1 === number ? `<strong>${what}</strong> (this one)` : what}</li>`
@@ -101,15 +106,18 @@ export function indexPage({ createdAt, archives, number, files, sections }: Inde
     archives.length === 1
       ? ''
       : `<h2>All archives</h2>
-<p class="soft">What you wrote and own is in the first one. Each has a page like this one, of its own files.</p>
+<p class="soft">${e(words.first)} Each has a page like this one, of its own files.</p>
 <ul>${others.join('\n')}</ul>`
   const data = sections
-    ? `<h2>Your data</h2>
+    ? `<h2>${e(words.data)}</h2>
 <ul>${sections.map(sectionLink).join('\n')}</ul>
-<p class="soft">The same for programs: <a href="data.json">data.json</a></p>`
+<p class="soft">The same for programs: <a href="${address(document)}">${e(document)}</a></p>`
     : ''
   const media = files.length === 0 ? '' : `<h2>Photos and videos</h2>\n${folders(files)}`
-  return pageOf(`Your data in Keepsake, ${day}`, [data, media, parts].filter((part) => part !== '').join('\n'))
+  const films = files.some(({ mimeType }) => mimeType === PLAYLIST)
+    ? '<p class="soft">A film is a folder. To watch it, unpack the archive, and open the playlist with a program such as VLC.</p>'
+    : ''
+  return pageOf(words.title, [data, media, films, parts].filter((part) => part !== '').join('\n'))
 }
 
 const sectionLink = ({ title, records, pages }: SectionPages) =>
@@ -120,6 +128,8 @@ const sectionLink = ({ title, records, pages }: SectionPages) =>
 /** One page of the records of a section, in `pages/`. */
 export function recordsPage(o: {
   title: string
+  /** Leads to the first page. */
+  all: string
   heading: string
   records: readonly Record<string, unknown>[]
   /** From 1. */
@@ -131,7 +141,7 @@ export function recordsPage(o: {
   const link = (path: string | undefined, text: string) =>
     path === undefined ? '' : `<a href="${address(path, '../')}">${text}</a>`
   const nav = (label: string) =>
-    `<nav aria-label="${label}"><a href="../index.html">All your data</a>${link(o.before, 'Previous page')}${link(o.next, 'Next page')}</nav>`
+    `<nav aria-label="${label}"><a href="../index.html">${e(o.all)}</a>${link(o.before, 'Previous page')}${link(o.next, 'Next page')}</nav>`
   const articles = o.records.map((record) => article(record, o.heading))
   return pageOf(
     o.page === 1 ? o.title : `${o.title}, page ${o.page}`,
@@ -152,4 +162,12 @@ const field = (name: string, value: unknown): string =>
   name === 'file' ? `<a href="${address(textOf(value), '../')}">${e(textOf(value))}</a>` : e(textOf(value))
 
 const textOf = (value: unknown): string =>
-  value === null || value === undefined ? '' : Array.isArray(value) ? value.map(textOf).join('\n') : String(value)
+  value === null || value === undefined
+    ? ''
+    : Array.isArray(value)
+      ? value.map(textOf).join('\n')
+      : typeof value === 'object'
+        ? Object.entries(value)
+            .map(([name, of]) => `${name} ${textOf(of)}`)
+            .join('\n')
+        : String(value)

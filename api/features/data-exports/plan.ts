@@ -74,6 +74,17 @@ export function place(packing: Packing, bytes: number, limits: ArchiveLimits): {
   return { part, packing: { open: part, openBytes: bytes, openFiles: 1, last: part } }
 }
 
+/** Some files that have to be in one part, such as those of a film. */
+export function placeTogether(
+  packing: Packing,
+  files: { count: number; bytes: number },
+  limits: ArchiveLimits,
+): { part: number; packing: Packing } {
+  const placed = place(packing, files.bytes, limits)
+  if (placed.part !== placed.packing.open) return placed
+  return { ...placed, packing: { ...placed.packing, openFiles: placed.packing.openFiles + files.count - 1 } }
+}
+
 /** `keepsake-2026-11-21-part-2-of-3.zip`. */
 export function archiveName(createdAt: Date, number: number, parts: number): string {
   const day = createdAt.toISOString().slice(0, 10)
@@ -85,5 +96,5 @@ export const MAX_FAILURES = 10
 /** Before the next attempt: from ten seconds to half an hour, two hours in all. */
 export const retrySeconds = (failures: number): number => Math.min(1800, 10 * 2 ** Math.min(failures - 1, 8))
 
-/** New exports of one person within a day. */
+/** New exports of one person within a day: of their own data, and as many of events. */
 export const MAX_A_DAY = 3

@@ -10,7 +10,7 @@ export function presentExport(
   { links, now }: { links: Pick<Links, 'download' | 'downloadExpiresIn'>; now: Date },
 ): DataExport {
   const status = statusOf(row, now)
-  const isPlanned = row.state !== 'planning'
+  const isPlanned = row.planned || (row.state !== 'planning' && row.state !== 'planning_event')
   const total = isPlanned ? sum(parts.map(({ bytes }) => bytes)) : 0
   const done = sum(parts.map(({ doneBytes, bytes }) => Math.min(doneBytes, bytes)))
   const left = Math.floor(((row.expiresAt?.getTime() ?? 0) - now.getTime()) / 1000)

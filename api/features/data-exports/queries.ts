@@ -1,19 +1,33 @@
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, asc, desc, eq, gt, inArray, ne, sql } from '../../db/orm.ts'
+import { and, asc, desc, eq, gt, inArray, isNotNull, isNull, ne, sql } from '../../db/orm.ts'
 import {
   type DataExportEntryRow,
   type DataExportPartRow,
   type DataExportRow,
   dataExportEntries,
   dataExportParts,
+  dataExportPeople,
   dataExports,
+  type ExportFailure,
 } from '../../db/schema/data-exports.ts'
 
 export type { DataExportEntryRow, DataExportPartRow, DataExportRow } from '../../db/schema/data-exports.ts'
 export type ExportId = Id<'export'>
 
-const RUNNING = ['planning', 'making'] as const
+/** An export of an event has states of its own: see migration 0090. */
+const PLANNING = ['planning', 'planning_event'] as const
+const MAKING = ['making', 'making_event'] as const
+const RUNNING = [...PLANNING, ...MAKING] as const
+const isPlanning = inArray(dataExports.state, [...PLANNING])
+const isMaking = inArray(dataExports.state, [...MAKING])
+
+/** What an export is of: a person's own data, or an event. */
+export type Subject = EventOfExport | 'own'
+type EventOfExport = { [K in 'eventId' | 'orgId' | 'eventTitle' | 'eventOwnerId']: NonNullable<DataExportRow[K]> }
+const isOf = (about: Subject) =>
+  about === 'own' ? isNull(dataExports.eventId) : eq(dataExports.eventId, about.eventId)
+
 /** How long an export that is over is shown. */
 const SHOWN_DAYS = 30
 
@@ -22,60 +36,72 @@ export async function lockExportsOf(tx: Tx, userId: Uuid): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(hashtextextended('data_exports ' || ${userId}::text, 0))`)
 }
 
-export async function findRunning(tx: Tx, userId: Uuid): Promise<DataExportRow | undefined> {
+export async function findRunning(tx: Tx, userId: Uuid, about: Subject): Promise<DataExportRow | undefined> {
   const [row] = await tx
     .select()
     .from(dataExports)
-    .where(and(eq(dataExports.userId, userId), inArray(dataExports.state, [...RUNNING])))
+    .where(and(eq(dataExports.userId, userId), isOf(about), inArray(dataExports.state, [...RUNNING])))
   return row
 }
 
-/** Seconds until this person may start another one; 0: now. */
-export async function secondsToNext(tx: Tx, userId: Uuid, o: { most: number; days: number }): Promise<number> {
+/** Seconds until this person may start another one of this kind; 0: now. */
+export async function secondsToNext(
+  tx: Tx,
+  userId: Uuid,
+  o: { most: number; days: number; ofEvents: boolean },
+): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
     select extract(epoch from created_at + make_interval(days => ${o.days}) - now())::float8 as seconds from data_exports
-    where user_id = ${userId} and created_at > now() - make_interval(days => ${o.days})
+    where user_id = ${userId} and (event_id is not null) = ${o.ofEvents}
+      and created_at > now() - make_interval(days => ${o.days})
     order by created_at desc offset ${o.most - 1} limit 1`)
   return Math.max(0, Math.ceil(rows[0]?.seconds ?? 0))
 }
 
-export async function insertExport(tx: Tx, row: { id: ExportId; userId: Uuid }): Promise<DataExportRow> {
+export async function insertExport(
+  tx: Tx,
+  { about, ...row }: { id: ExportId; userId: Uuid; about: Subject },
+): Promise<DataExportRow> {
+  const of = about === 'own' ? { state: 'planning' as const } : { state: 'planning_event' as const, ...about }
   const [inserted] = await tx
     .insert(dataExports)
-    .values({ ...row, state: 'planning' })
+    .values({ ...row, ...of })
     .returning()
   if (!inserted) throw new Error('no row was inserted')
   return inserted
 }
 
-/** Of this person, and not removed. */
+/** Of this person and this kind, and not removed. */
 export async function findExport(
   tx: Tx,
-  o: { id: ExportId; userId: Uuid; lock?: boolean },
+  o: { id: ExportId; userId: Uuid; ofEvents: boolean; lock?: boolean },
 ): Promise<DataExportRow | undefined> {
   const e = dataExports
   const found = tx
     .select()
     .from(e)
-    .where(and(eq(e.id, o.id), eq(e.userId, o.userId), ne(e.state, 'removed')))
+    .where(and(eq(e.id, o.id), eq(e.userId, o.userId), isOfKind(o.ofEvents), ne(e.state, 'removed')))
   const [row] = o.lock ? await found.for('update') : await found
   return row
 }
 
+const isOfKind = (ofEvents: boolean) => (ofEvents ? isNotNull : isNull)(dataExports.eventId)
+
 /** The latest first. */
-export const listExports = (tx: Tx, userId: Uuid, limit: number): Promise<DataExportRow[]> =>
+export const listExports = (tx: Tx, userId: Uuid, o: { limit: number; ofEvents: boolean }): Promise<DataExportRow[]> =>
   tx
     .select()
     .from(dataExports)
     .where(
       and(
         eq(dataExports.userId, userId),
+        isOfKind(o.ofEvents),
         ne(dataExports.state, 'removed'),
         gt(dataExports.createdAt, sql`now() - make_interval(days => ${SHOWN_DAYS})`),
       ),
     )
     .orderBy(desc(dataExports.createdAt), desc(dataExports.id))
-    .limit(limit)
+    .limit(o.limit)
 
 export const listParts = (tx: Tx, ids: readonly ExportId[]): Promise<DataExportPartRow[]> =>
   tx
@@ -103,7 +129,7 @@ export async function claimPlan(tx: Tx, lease: Lease): Promise<DataExportRow | u
   const [due] = await tx
     .select({ id: e.id })
     .from(e)
-    .where(sql`${e.state} = 'planning' and ${e.nextAttemptAt} <= now() and coalesce(${e.leaseUntil} <= now(), true)`)
+    .where(sql`${isPlanning} and ${e.nextAttemptAt} <= now() and coalesce(${e.leaseUntil} <= now(), true)`)
     .orderBy(asc(e.workedAt))
     .limit(1)
     .for('update', { skipLocked: true })
@@ -127,20 +153,48 @@ export async function holdPlan(tx: Tx, id: ExportId, lease: Lease): Promise<Data
   const [row] = await tx
     .update(e)
     .set({ leaseUntil: until(lease.seconds) })
-    .where(and(eq(e.id, id), eq(e.state, 'planning'), eq(e.holder, lease.holder)))
+    .where(and(eq(e.id, id), isPlanning, eq(e.holder, lease.holder)))
     .returning()
   return row
 }
 
 /** The last media item that is planned. */
 export async function findLastEntry(tx: Tx, id: ExportId): Promise<Uuid | undefined> {
+  const n = dataExportEntries
   const [row] = await tx
-    .select({ mediaId: dataExportEntries.mediaId })
-    .from(dataExportEntries)
-    .where(eq(dataExportEntries.exportId, id))
-    .orderBy(desc(dataExportEntries.mediaId))
+    .select({ mediaId: n.mediaId })
+    .from(n)
+    .where(and(eq(n.exportId, id), isNull(n.highlightId)))
+    .orderBy(desc(n.mediaId))
     .limit(1)
   return row?.mediaId
+}
+
+/** The last film that is planned. */
+export async function findLastFilm(tx: Tx, id: ExportId): Promise<Uuid | undefined> {
+  const n = dataExportEntries
+  const [row] = await tx
+    .select({ highlightId: n.highlightId })
+    .from(n)
+    .where(and(eq(n.exportId, id), isNotNull(n.highlightId)))
+    .orderBy(desc(n.highlightId))
+    .limit(1)
+  return row?.highlightId ?? undefined
+}
+
+/**
+ * Records whose data are taken up, in the transaction that reads them. A trigger refuses people whose accounts are being
+ * closed; the next attempt does not read what they left.
+ */
+export async function addPeople(
+  tx: Tx,
+  { id, userId }: Pick<DataExportRow, 'id' | 'userId'>,
+  taken: readonly { people?: readonly Uuid[] }[],
+): Promise<void> {
+  const ids = [...new Set(taken.flatMap(({ people = [] }) => people))].filter((one) => one !== userId)
+  if (ids.length === 0) return
+  await tx.execute(sql`insert into ${dataExportPeople} (export_id, user_id)
+    select ${id}::uuid, named from unnest(${sql.param(ids)}::uuid[]) as named on conflict do nothing`)
 }
 
 /** The highest numbers of files that wanted these paths, by hash. */
@@ -184,10 +238,12 @@ export async function setOpenPart(tx: Tx, id: ExportId, openPart: number): Promi
   await tx.update(dataExports).set({ openPart }).where(eq(dataExports.id, id))
 }
 
+const MAKING_OF = sql`case when ${dataExports.eventId} is null then 'making' else 'making_event' end`
+
 export async function markPlanned(tx: Tx, id: ExportId): Promise<void> {
   await tx
     .update(dataExports)
-    .set({ state: 'making', planned: true, holder: null, leaseUntil: null, error: null })
+    .set({ state: MAKING_OF, planned: true, holder: null, leaseUntil: null, error: null })
     .where(eq(dataExports.id, id))
   await wake(tx)
 }
@@ -209,7 +265,7 @@ export async function claimPart(tx: Tx, lease: Lease): Promise<ClaimedPart | und
     .from(p)
     .innerJoin(e, eq(e.id, p.exportId))
     .where(
-      sql`${e.state} = 'making' and ${p.state} = 'waiting' and ${p.nextAttemptAt} <= now()
+      sql`${isMaking} and ${p.state} = 'waiting' and ${p.nextAttemptAt} <= now()
         and coalesce(${p.leaseUntil} <= now(), true)
         and (${p.number} > 1 or not exists (select from data_export_parts other where other.export_id = ${p.exportId}
           and other.number > 1 and other.state = 'waiting'))`,
@@ -248,7 +304,7 @@ export async function extendPart(tx: Tx, key: PartKey, lease: Lease, doneBytes: 
       and(
         isPart(key),
         eq(dataExportParts.holder, lease.holder),
-        sql`exists (select from data_exports e where e.id = ${key.exportId} and e.state = 'making')`,
+        sql`exists (select from data_exports where id = ${key.exportId} and ${isMaking})`,
       ),
     )
   return rowCount === 1
@@ -265,7 +321,7 @@ export async function holdPart(tx: Tx, key: PartKey, holder: Uuid): Promise<Data
   const [of] = await tx
     .select()
     .from(dataExports)
-    .where(and(eq(dataExports.id, key.exportId), eq(dataExports.state, 'making')))
+    .where(and(eq(dataExports.id, key.exportId), isMaking))
     .for('update')
   return part && of
 }
@@ -342,7 +398,7 @@ export async function postponePlan(
   await tx
     .update(e)
     .set({ holder: null, leaseUntil: null, error: o.error, nextAttemptAt: until(o.seconds) })
-    .where(and(eq(e.id, id), eq(e.holder, o.holder), eq(e.state, 'planning')))
+    .where(and(eq(e.id, id), eq(e.holder, o.holder), isPlanning))
 }
 
 export async function releasePlan(tx: Tx, id: ExportId, holder: Uuid): Promise<void> {
@@ -350,7 +406,18 @@ export async function releasePlan(tx: Tx, id: ExportId, holder: Uuid): Promise<v
   await tx
     .update(e)
     .set({ holder: null, leaseUntil: null, attempts: sql`greatest(0, ${e.attempts} - 1)` })
-    .where(and(eq(e.id, id), eq(e.holder, holder), eq(e.state, 'planning')))
+    .where(and(eq(e.id, id), eq(e.holder, holder), isPlanning))
+}
+
+/** There is no export for the person, whatever is repaired. False where it has ended before. */
+export async function markRefused(tx: Tx, id: ExportId, failure: ExportFailure): Promise<boolean> {
+  const { rowCount } = await tx
+    .update(dataExports)
+    .set({ state: 'failed', failure, error: null, holder: null, leaseUntil: null, completedAt: sql`now()` })
+    .where(and(eq(dataExports.id, id), inArray(dataExports.state, [...RUNNING])))
+  if (rowCount !== 1) return false
+  await tx.delete(dataExportEntries).where(eq(dataExportEntries.exportId, id))
+  return true
 }
 
 /** What is made of it is kept, for a retry. */
@@ -405,10 +472,10 @@ const wake = (tx: Tx) => tx.execute(sql`select pg_notify('data_exports', '')`)
 export async function secondsToWork(tx: Tx): Promise<number | undefined> {
   const { rows } = await tx.execute<{ seconds: number | null }>(sql`
     select extract(epoch from min(at) - now())::float8 as seconds from (
-      select greatest(next_attempt_at, lease_until) as at from data_exports where state = 'planning'
+      select greatest(next_attempt_at, lease_until) as at from data_exports where ${isPlanning}
       union all
       select greatest(p.next_attempt_at, p.lease_until) from data_export_parts p
-        join data_exports e on e.id = p.export_id where e.state = 'making' and p.state = 'waiting') as waiting
+        join data_exports on data_exports.id = p.export_id where ${isMaking} and p.state = 'waiting') as waiting
     where at > now()`)
   return rows[0]?.seconds ?? undefined
 }
@@ -441,6 +508,52 @@ export async function deleteEndedEntries(tx: Tx, limit: number): Promise<number>
   return rowCount ?? 0
 }
 
+/** Whose data an export has, where nothing is left of it. Returns how many. */
+export async function deleteEndedPeople(tx: Tx, limit: number): Promise<number> {
+  const { rowCount } = await tx.execute(sql`
+    delete from data_export_people where ctid = any(array(select p.ctid from data_export_people p
+      join data_exports e on e.id = p.export_id
+      where e.state = 'removed' or e.failure is not null or e.state = 'completed' and e.expires_at < now() limit ${limit}))`)
+  return rowCount ?? 0
+}
+
+/**
+ * Exports of others that have data of this person, for the erasure: they end, and forget the title that the person wrote.
+ * Returns those with files in the store, or with a worker that may write some.
+ */
+export async function endExportsWith(tx: Tx, userId: Uuid) {
+  const { rows } = await tx.execute<{ id: ExportId; userId: Id<'user'>; over: boolean }>(sql`
+    select e.id, e.user_id as "userId",
+      e.state = 'removed' or e.failure is not null or e.state = 'completed' and e.expires_at <= now() as over
+    from data_exports e where e.user_id <> ${userId} and (e.event_owner_id = ${userId}
+      or e.id in (select p.export_id from data_export_people p where p.user_id = ${userId}))
+    order by e.id for update`)
+  const ids = rows.map(({ id }) => id)
+  const ended = rows.filter(({ over }) => !over)
+  if (ids.length === 0) return []
+  const e = dataExports
+  await tx
+    .update(e)
+    .set({ eventTitle: null, eventOwnerId: null })
+    .where(and(inArray(e.id, ids), eq(e.eventOwnerId, userId as Id<'user'>)))
+  const endedIds = ended.map(({ id }) => id)
+  await tx
+    .update(e)
+    .set({
+      state: 'failed',
+      failure: 'contents_erased',
+      error: null,
+      holder: null,
+      leaseUntil: null,
+      completedAt: sql`now()`,
+      expiresAt: null,
+    })
+    .where(inArray(e.id, endedIds))
+  await tx.delete(dataExportEntries).where(inArray(dataExportEntries.exportId, endedIds))
+  await tx.delete(dataExportPeople).where(inArray(dataExportPeople.exportId, ids))
+  return ended
+}
+
 /** All of a person, for the erasure. Returns those with files in the store, or with a worker that may write some. */
 export async function deleteExportsOf(tx: Tx, userId: Uuid) {
   return tx
@@ -454,13 +567,13 @@ export async function countRunning(tx: Tx): Promise<number> {
 }
 
 export async function countFailed(tx: Tx): Promise<number> {
-  return tx.$count(dataExports, eq(dataExports.state, 'failed'))
+  return tx.$count(dataExports, and(eq(dataExports.state, 'failed'), isNull(dataExports.failure)))
 }
 
 /** How long the oldest export that is not over has been under way, in seconds; 0 when there is none. */
 export async function oldestRunningSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
     select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as seconds
-    from data_exports where state in ('planning', 'making')`)
+    from data_exports where ${inArray(dataExports.state, [...RUNNING])}`)
   return rows[0]?.seconds ?? 0
 }

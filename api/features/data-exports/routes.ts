@@ -99,7 +99,7 @@ export const dataExportRoutes = (deps: ApiDeps): Route[] => [
     params,
     status: 204,
     async handle({ actor, params, context }) {
-      await removeExport(deps, actor, context, params.export_id)
+      await removeExport(deps, actor, context, { id: params.export_id, ofEvents: false })
       return { data: null }
     },
   }),

@@ -1,13 +1,14 @@
-import type { OwnData, OwnFiles, OwnSection } from '../../requests/own-data.ts'
 import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import type { GaugeOfRows } from '../../worker/metrics.ts'
 import { KEPT_DAYS } from '../downloads/downloads.ts'
 import { removeDownloads } from '../downloads/queries.ts'
+import type { ExportContents } from './content.ts'
 import { type ExporterOptions, startExporter } from './exporter.ts'
 import {
   countFailed,
   countRunning,
   deleteEndedEntries,
+  deleteEndedPeople,
   deleteOldExports,
   lockGivenUp,
   markRemoved,
@@ -16,19 +17,9 @@ import {
 
 const BATCH = 500
 
-export const sectionsOf = (all: readonly OwnData[]): OwnSection[] =>
-  all.flatMap((one) => ('sections' in one ? one.sections : []))
-
-export function filesOf(all: readonly OwnData[]): OwnFiles {
-  const [files, ...others] = all.flatMap((one) => ('files' in one && one.files ? [one.files] : []))
-  // The plan goes on behind the last media item.
-  if (!files || others.length > 0) throw new Error('exactly one feature has files')
-  return files
-}
-
 type Deps = Pick<FeatureWorkerDeps, 'db' | 'store' | 'log' | 'clock' | 'counterOf'>
 
-export function dataExportWorker(deps: Deps, all: readonly OwnData[], options?: ExporterOptions): FeatureWorker {
+export function dataExportWorker(deps: Deps, contents: ExportContents, options?: ExporterOptions): FeatureWorker {
   const { counterOf } = deps
   const parts = counterOf({ name: 'data_export_parts_total', help: 'Archives of exports made' })
   const bytes = counterOf({ name: 'data_export_bytes_total', help: 'Bytes of the archives made' })
@@ -44,8 +35,7 @@ export function dataExportWorker(deps: Deps, all: readonly OwnData[], options?: 
   const exporter = startExporter(
     {
       ...deps,
-      sections: sectionsOf(all),
-      files: filesOf(all),
+      contents,
       onMade(made) {
         parts(1)
         bytes(made)
@@ -73,7 +63,7 @@ async function tidy({ db }: Deps, signal: AbortSignal): Promise<void> {
       return given.length
     })
   while (!signal.aborted && (await giveUp()) === BATCH);
-  for (const some of [deleteEndedEntries, deleteOldExports]) {
+  for (const some of [deleteEndedEntries, deleteEndedPeople, deleteOldExports]) {
     while (!signal.aborted && (await db.inTransaction({}, (tx) => some(tx, BATCH))) === BATCH);
   }
 }
@@ -81,17 +71,17 @@ async function tidy({ db }: Deps, signal: AbortSignal): Promise<void> {
 const GAUGES: readonly GaugeOfRows[] = [
   {
     name: 'data_exports_running',
-    help: 'Exports of own data under way; NaN when the database does not answer',
+    help: 'Exports of own data and of events under way; NaN when the database does not answer',
     read: countRunning,
   },
   {
     name: 'data_exports_failed',
-    help: 'Failed exports of own data that wait for a retry; NaN when the database does not answer',
+    help: 'Failed exports of own data and of events that wait for a retry; NaN when the database does not answer',
     read: countFailed,
   },
   {
     name: 'data_exports_oldest_seconds',
-    help: 'How long the oldest export of own data has been under way; NaN when the database does not answer',
+    help: 'How long the oldest export of own data or of an event has been under way; NaN when the database does not answer',
     read: oldestRunningSeconds,
   },
 ]

@@ -67,6 +67,7 @@ const DRAFT: z.output<typeof Event> = {
     'comment.read',
     'event.activate',
     'event.delete',
+    'event.export',
     'event.invite',
     'event.list_invitations',
     'event.read',
@@ -85,6 +86,7 @@ const ACTIVE: z.output<typeof Event> = {
     'comment.create',
     'comment.read',
     'event.archive',
+    'event.export',
     'event.invite',
     'event.list_invitations',
     'event.read',
@@ -99,7 +101,7 @@ const ARCHIVED: z.output<typeof Event> = {
   updated_at: '2027-06-01T08:00:00.000Z',
   archived_at: '2027-06-01T08:00:00.000Z',
   purge_at: '2034-06-01T08:00:00.000Z',
-  can: ['comment.read', 'event.list_invitations', 'event.read'],
+  can: ['comment.read', 'event.export', 'event.list_invitations', 'event.read'],
 }
 /** As an invited member sees it. */
 const INVITED: z.output<typeof Event> = {

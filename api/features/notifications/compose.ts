@@ -71,6 +71,10 @@ const viewOf = (facts: Exclude<Facts, InvitationFacts>): string | URLSearchParam
   facts.template === 'DownloadReady.v1'
     ? DOWNLOAD_VIEWS[facts.kind]
     : new URLSearchParams({ event: formatId('event', facts.eventId) })
-const DOWNLOAD_VIEWS: Record<DownloadFacts['kind'], string> = { data: 'my-data', audit: 'audit' }
+const DOWNLOAD_VIEWS: Record<DownloadFacts['kind'], string> = {
+  data: 'my-data',
+  audit: 'audit',
+  event: 'my-data',
+}
 
 export type Compose = ReturnType<typeof composer>

@@ -90,7 +90,7 @@ for (const route of ROUTES.filter(takesIdempotencyKey)) {
       const first = await send(t, route, keyed(request, key))
       t.equal(first.status, route.status)
       const { rows } = await api.database.admin.query('delete from memberships where user_id = $1 returning *', [
-        ours.person.id,
+        (request.as ?? ours.person).id,
       ])
       const left = await send(t, route, keyed(request, key))
       for (const { org_id, user_id, role } of rows) {

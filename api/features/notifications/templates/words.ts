@@ -51,7 +51,7 @@ export const WORDS: Record<Language, Words> = {
     mentioned: (author) => (author ? `${author} mentioned you in a comment on` : 'You were mentioned in a comment on'),
     read: 'Read the comment',
     whyMentioned: 'You get this e-mail because a comment in Keepsake mentions you.',
-    ready: { data: 'A copy of your data', audit: 'An export of the audit log' },
+    ready: { data: 'A copy of your data', audit: 'An export of the audit log', event: 'An event that you saved' },
     isReady: 'Ready to download:',
     size: 'Size',
     filesOf: (files, size) => (files === 1 ? `1 file, ${size}` : `${files} files, ${size}`),
@@ -67,7 +67,8 @@ export const WORDS: Record<Language, Words> = {
     stays: 'What stays',
     whatStays: 'Photos and videos that another album, event or highlight uses',
     toKeep: 'To keep it:',
-    howToKeep: 'Open the event and download what you want to keep. It can be viewed and downloaded until then.',
+    howToKeep:
+      'Open the event and download what you want to keep, or everything at once. It can be viewed and downloaded until then.',
     openEvent: 'Open the event',
     whyPurgedSoon:
       'You get this e-mail because you own this event in Keepsake, or the organization that it belongs to.',
@@ -88,7 +89,11 @@ export const WORDS: Record<Language, Words> = {
       author ? `${author} hat dich in einem Kommentar erwähnt, zu` : 'Du wurdest in einem Kommentar erwähnt, zu',
     read: 'Kommentar lesen',
     whyMentioned: 'Du bekommst diese E-Mail, weil dich ein Kommentar in Keepsake erwähnt.',
-    ready: { data: 'Eine Kopie deiner Daten', audit: 'Ein Export des Protokolls' },
+    ready: {
+      data: 'Eine Kopie deiner Daten',
+      audit: 'Ein Export des Protokolls',
+      event: 'Ein Event, das du gesichert hast',
+    },
     isReady: 'Zum Herunterladen bereit:',
     size: 'Größe',
     filesOf: (files, size) => (files === 1 ? `1 Datei, ${size}` : `${files} Dateien, ${size}`),
@@ -105,7 +110,7 @@ export const WORDS: Record<Language, Words> = {
     whatStays: 'Fotos und Videos, die ein anderes Album, Event oder Highlight verwendet',
     toKeep: 'So behältst du es:',
     howToKeep:
-      'Öffne das Event und lade herunter, was du behalten möchtest. Bis dahin kannst du es ansehen und herunterladen.',
+      'Öffne das Event und lade herunter, was du behalten möchtest, oder alles auf einmal. Bis dahin kannst du es ansehen und herunterladen.',
     openEvent: 'Event öffnen',
     whyPurgedSoon:
       'Du bekommst diese E-Mail, weil dir dieses Event in Keepsake gehört, oder die Organisation, zu der es gehört.',

@@ -1,10 +1,11 @@
 import t, { type Test } from 'tap'
 import type { Database } from '../../../../api/db/db.ts'
 import { eraseExportsOf } from '../../../../api/features/data-exports/commands.ts'
+import { contentsOf } from '../../../../api/features/data-exports/contents.ts'
 import { documentOf } from '../../../../api/features/data-exports/document.ts'
 import type { ExporterOptions } from '../../../../api/features/data-exports/exporter.ts'
 import { MAX_FAILURES } from '../../../../api/features/data-exports/plan.ts'
-import { dataExportWorker, sectionsOf } from '../../../../api/features/data-exports/worker.ts'
+import { dataExportWorker } from '../../../../api/features/data-exports/worker.ts'
 import { deleteDownloadObjects, sweepDownloads } from '../../../../api/features/downloads/downloads.ts'
 import { newSlug } from '../../../../api/features/invitations/slug.ts'
 import { FEATURES } from '../../../../api/features.ts'
@@ -26,8 +27,8 @@ const { call, store, database } = api
 const { worker: db, admin } = database
 const orgId = uuidOf('organization', api.org)
 const sql = (text: string, values: unknown[] = []) => admin.query(text, values).then((r) => r.rows)
-const all = FEATURES.map((feature) => feature.export)
-const SECTIONS = sectionsOf(all)
+const contents = contentsOf(FEATURES.map((feature) => feature.export))
+const { own } = contents
 
 const AT = '/gdpr/export'
 const request = (who: Person) => call(who, 'POST', AT)
@@ -47,7 +48,7 @@ function working(t: Test, o: { on?: ObjectStore; over?: Database; options?: Expo
         () =>
           void counted.push(name),
     },
-    all,
+    contents,
     { idleMs: 50, ...o.options },
   )
   let stopped: Promise<unknown> | undefined
@@ -199,7 +200,7 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
   t.strictSame((await pythonSays(t, bytes)).names.toSorted(), [...files.keys()].toSorted())
 
   const document = JSON.parse(String(files.get('data.json')))
-  t.strictSame(documentOf(SECTIONS).parse(document), document, 'as documented')
+  t.strictSame(documentOf(own).parse(document), document, 'as documented')
   matchWhole(t, document, {
     format: 'keepsake-data-export',
     user_id: me.wireId,
@@ -589,12 +590,12 @@ t.test('three within a day, whatever became of them; requests at once start one'
 
 t.test('every feature says what a person gets, or why nothing', async (t) => {
   for (const feature of FEATURES) {
-    const { export: own } = feature
+    const { export: its } = feature
     const name = Object.keys(feature.tags)[0] ?? 'without tags'
-    if ('nothing' in own) t.match(own.nothing, /\w+ \w+/, name)
-    else t.ok(own.sections.length > 0, name)
+    if ('nothing' in its) t.match(its.nothing, /\w+ \w+/, name)
+    else t.ok(its.sections.length > 0, name)
   }
-  const names = SECTIONS.map(({ name }) => name)
+  const names = own.sections.map(({ name }) => name)
   t.equal(new Set(names).size, names.length)
-  for (const { name, heading, record } of SECTIONS) t.ok(heading in record.shape, `${name} has ${heading}`)
+  for (const { name, heading, record } of own.sections) t.ok(heading in record.shape, `${name} has ${heading}`)
 })

@@ -37,6 +37,7 @@ const records = [
 ]
 const page1 = recordsPage({
   title: EVIL,
+  all: 'All your data',
   heading: 'event_title',
   records,
   page: 1,
@@ -46,12 +47,25 @@ const page1 = recordsPage({
 await put('pages/b-1.html', page1)
 await put(
   'pages/b-2.html',
-  recordsPage({ title: 'B', heading: 'text', records, page: 2, before: 'pages/b-1.html', next: undefined }),
+  recordsPage({
+    title: 'B',
+    all: 'All your data',
+    heading: 'text',
+    records,
+    page: 2,
+    before: 'pages/b-1.html',
+    next: undefined,
+  }),
 )
 await put(
   'index.html',
   indexPage({
-    createdAt: new Date('2026-11-21T09:30:00Z'),
+    words: {
+      title: 'Your data in Keepsake, 2026-11-21',
+      data: 'Your data',
+      first: 'What you wrote is in the first one.',
+    },
+    document: 'data.json',
     archives: [
       { name: 'keepsake-part-1-of-2.zip', files: 4 },
       { name: 'keepsake-part-2-of-2.zip', files: 1 },

@@ -1,6 +1,7 @@
 import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { downloadPrefix } from '../../../../lib/contract/object-keys.ts'
 import { madeOnce, type Part } from '../../../support/society.ts'
+import { eventsOf } from '../events/society.ts'
 
 /** Older ones are not listed. */
 const AT = new Date(Date.now() - 3_600_000).toISOString()
@@ -12,6 +13,7 @@ const exportsOf = madeOnce(({ draw, users, insert }) => {
     const key = `${downloadPrefix(owner.id, id)}1-1/keepsake.zip`
     insert('data_exports', {
       ...{ id, user_id: owner.id, state: 'completed', created_at: AT, completed_at: AT, expires_at: FAR },
+      ...{ event_id: null, org_id: null, event_title: null },
     })
     insert('data_export_parts', {
       export_id: id,
@@ -26,9 +28,26 @@ const exportsOf = madeOnce(({ draw, users, insert }) => {
   return exports
 })
 
+/** Of any event: whoever asked for it sees it, whatever became of the event. */
+const eventExportsOf = madeOnce((society) => {
+  const { draw, users, insert } = society
+  const { events } = eventsOf(society)
+  if (events.length === 0) return []
+  const exports = users.flatMap((owner) =>
+    draw.times(0, 2, () => ({ id: newUuid(), owner, event: draw.one(...events) })),
+  )
+  for (const { id, owner, event } of exports) {
+    insert('data_exports', {
+      ...{ id, user_id: owner.id, state: 'completed', created_at: AT, completed_at: AT, expires_at: FAR },
+      ...{ event_id: event.id, org_id: event.organization.id, event_title: event.title },
+    })
+  }
+  return exports
+})
+
 /** Each user sees their own exports, with links to their own files. */
 export const part: Part = {
-  of: (society) => void exportsOf(society),
+  of: (society) => void [exportsOf(society), eventExportsOf(society)],
   ask(society, who) {
     const shown = ({ id }: { id: string }) => ({
       ...{ export_id: formatId('export', id), status: 'completed', created_at: AT, completed_at: AT, expires_at: FAR },
@@ -38,7 +57,24 @@ export const part: Part = {
     })
     const all = exportsOf(society)
     const mine = all.filter(({ owner }) => owner === who).toSorted((a, b) => (a.id < b.id ? 1 : -1))
+    const ofEvent = ({ id, event }: ReturnType<typeof eventExportsOf>[number]) => ({
+      ...{ export_id: formatId('export', id), status: 'completed', created_at: AT, completed_at: AT, expires_at: FAR },
+      ...{
+        event_id: event.wireId,
+        org_id: event.organization.wireId,
+        event_title: event.title,
+        parts: [],
+        error: null,
+      },
+    })
+    const ofEvents = eventExportsOf(society)
+    const mineOfEvents = ofEvents.filter(({ owner }) => owner === who).toSorted((a, b) => (a.id < b.id ? 1 : -1))
     return [
+      { route: 'listEventExports', want: { exports: mineOfEvents.map(ofEvent) } },
+      ...ofEvents.map((one) => ({
+        ...{ route: 'getEventExport', params: { export_id: formatId('export', one.id) } },
+        want: one.owner === who ? ofEvent(one) : undefined,
+      })),
       { route: 'listDataExports', want: { exports: mine.map(shown) } },
       ...all.map((one) => ({
         ...{ route: 'getDataExport', params: { export_id: formatId('export', one.id) } },
