@@ -1,0 +1,89 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { clip } from '../../support/clips.ts'
+import { transcodeBench } from '../../support/transcode-run.ts'
+
+/** Videos whose own stream is the largest rendition. What may be copied is decided in hls/copied-top.ts. */
+
+const run = promisify(execFile)
+type Bench = Awaited<ReturnType<typeof transcodeBench>>
+
+async function packetsOf(path: string): Promise<{ first: number; sizes: number[] }> {
+  const args = [
+    '-v',
+    'error',
+    '-select_streams',
+    'v:0',
+    '-show_entries',
+    'packet=pts_time,size',
+    '-of',
+    'csv=p=0',
+    path,
+  ]
+  const { stdout } = await run('ffprobe', args, { maxBuffer: 1 << 24 })
+  const packets = stdout
+    .split('\n')
+    .filter((line) => /^\d/.test(line))
+    .map((line) => line.split(',').map(Number))
+  return { first: Math.min(...packets.map(([pts = 0]) => pts)), sizes: packets.map(([, size = 0]) => size) }
+}
+
+async function listed(bench: Bench, name: string): Promise<{ seconds: number[]; target: number }> {
+  const text = await bench.text(`${name}.m3u8`)
+  const seconds = parseMediaPlaylist(text)?.segments.map((s) => Number(s.seconds.toFixed(3))) ?? []
+  return { seconds, target: Number(/TARGETDURATION:(\d+)/.exec(text)?.[1]) }
+}
+
+t.test('a compressed video is its own largest rendition, and the others are cut where it is', async (t) => {
+  const bench = await transcodeBench(t)
+  const path = await clip('compressed')
+  const { exit, output } = await bench.run([await bench.inputOf(path)])
+  t.equal(exit, 0, 'exits with 0', { output })
+  const { renditions } = (await bench.manifest()).hls
+  t.strictSame(
+    renditions.map((r) => [r.name, r.segments]),
+    [
+      ['360p', 2],
+      ['720p', 2],
+    ],
+  )
+  t.match(renditions[1]?.codecs, /^avc1\.64/, 'the encoder of this test writes no High profile')
+  for (const name of ['360p', '720p']) t.strictSame(await listed(bench, name), { seconds: [7.3, 5.7], target: 8 }, name)
+
+  const folder = await bench.checkout()
+  const [source, top, small] = [
+    await packetsOf(path),
+    await packetsOf(join(folder, '720p.m3u8')),
+    await packetsOf(join(folder, '360p.m3u8')),
+  ]
+  t.equal(top.sizes.length, source.sizes.length, 'no frame is missing')
+  t.equal(small.sizes.length, source.sizes.length)
+  t.equal(top.first, small.first, 'the renditions begin at the same moment')
+  t.equal((await run('grep', ['-c', 'canary', path])).stdout, '1\n')
+  await t.rejects(run('grep', ['-rlE', 'canary|x264', folder]), { code: 1 }, 'nothing that the encoder said is left')
+  const { stderr } = await run('ffmpeg', [
+    '-v',
+    'error',
+    '-i',
+    join(folder, 'master.m3u8'),
+    '-map',
+    '0:v',
+    '-f',
+    'null',
+    '-',
+  ])
+  t.equal(stderr, '', 'all renditions can be decoded')
+})
+
+t.test('a stream that turns out to be uneven is encoded after all', async (t) => {
+  const bench = await transcodeBench(t)
+  const { exit, output } = await bench.run([await bench.inputOf(await clip('uneven'))])
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.match(output, /does not serve as a rendition/)
+  const { renditions } = (await bench.manifest()).hls
+  t.match(renditions[1]?.codecs, /^avc1\.42/)
+  for (const name of ['360p', '720p']) t.strictSame(await listed(bench, name), { seconds: [6, 6, 1], target: 6 }, name)
+})
