@@ -71,7 +71,7 @@ const RECIPES = {
         '-g',
         '30',
       ],
-      ...['-sc_threshold', '0', '-pix_fmt', 'yuv420p', '-enc_time_base', '1:10000', ...aac],
+      ...['-sc_threshold', '0', '-pix_fmt', 'yuv420p', '-enc_time_base', '1:10000', '-fps_mode', 'passthrough', ...aac],
       ...['-bsf:v', "setts=pts='if(eq(N,60),PTS-0.005/TB,PTS)':dts='if(eq(N,60),DTS-0.005/TB,DTS)'"],
     ],
     extension: 'mp4',
