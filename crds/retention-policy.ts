@@ -190,17 +190,19 @@ export const retentionPolicyKind: Kind<typeof RetentionPolicySpec, typeof Retent
   columns: [
     { name: 'Target', type: 'string', jsonPath: '.spec.target' },
     { name: 'Schedule', type: 'string', jsonPath: '.spec.schedule' },
-    { name: 'Active', type: 'string', jsonPath: '.status.active' },
     { name: 'Last', type: 'date', jsonPath: '.status.lastRun.finished' },
     { name: 'Ended', type: 'string', jsonPath: '.status.lastRun.ended' },
+    // Figures of a dry run are no deeds.
+    { name: 'Dry-Run', type: 'boolean', jsonPath: '.status.lastRun.dryRun' },
     { name: 'Moved', type: 'integer', jsonPath: '.status.lastRun.moved' },
     { name: 'Purged', type: 'integer', jsonPath: '.status.lastRun.purged' },
     { name: 'Failures', type: 'integer', jsonPath: '.status.lastRun.failures' },
     // A string: kubectl prints dates as an age, which a time in the future does not have.
     { name: 'Next', type: 'string', jsonPath: '.status.nextRun' },
     { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
-    { name: 'Reason', type: 'string', priority: 1, jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
+    { name: 'Active', type: 'string', priority: 1, jsonPath: '.status.active' },
     { name: 'Message', type: 'string', priority: 1, jsonPath: '.status.conditions[?(@.type=="Ready")].message' },
   ],
 }

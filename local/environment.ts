@@ -69,7 +69,7 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
 
 const CORES = String(availableParallelism())
 /** The namespace of the custom resources. */
-const NAMESPACE = 'keepsake'
+export const NAMESPACE = 'keepsake'
 /** The Secret with the settings of the object store, which the pods of Jobs read as on a real cluster. */
 export const STORE_SECRET = 'keepsake-store'
 

@@ -6,18 +6,19 @@ import { endAtOnce, runUntilSignal } from './until-signal.ts'
 // Files that this process and its children create are readable by this user only.
 process.umask(0o077)
 
-/** `npm start [-- --data folder] [--port n]`: the platform alone, until Ctrl-C. */
+/** `npm start [-- --data folder] [--port n] [--confirm-retention]`: the platform alone, until Ctrl-C. */
 const { values } = parseArgs({
   options: {
     data: { type: 'string', default: '.keepsake' },
     port: { type: 'string' },
     'free-ports': { type: 'boolean', default: false },
+    'confirm-retention': { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 })
 if (values.help) {
   console.log(
-    'npm start -- [--data folder] [--port number] [--free-ports]\n\nRuns Keepsake on this machine. Data is kept in the folder (.keepsake).',
+    'npm start -- [--data folder] [--port number] [--free-ports] [--confirm-retention]\n\nRuns Keepsake on this machine. Data is kept in the folder (.keepsake).',
   )
   process.exit(0)
 }
@@ -29,6 +30,8 @@ await runUntilSignal(async (onStop, stopped) => {
     port: portOf(values.port),
     usualPorts: !values['free-ports'],
     onFatal: endAtOnce,
+    confirmRetention: values['confirm-retention'],
+    onNotice: (text) => console.error(text),
     onStatus: (text) => console.log(`  starting ${text}`),
   })
   // Registered before the platform has started: Ctrl-C during the start waits for it, then stops everything.

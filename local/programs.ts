@@ -2,8 +2,10 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openDatabase } from '../api/db/db.ts'
 import { migrate } from '../api/db/migrate.ts'
+import { RETENTION_POLICIES } from '../crds/retention-policy.ts'
 import { armFailpoint } from '../lib/runtime/failpoint.ts'
 import type { Lifecycle } from '../lib/runtime/lifecycle.ts'
+import type { LocalCluster } from './cluster/local-cluster.ts'
 import { type Demo, removeDemo, writeDemo } from './demo-file.ts'
 import type { EnvironmentParts } from './environment.ts'
 import { startIdentityProvider } from './identity-provider.ts'
@@ -11,6 +13,7 @@ import { type PageAccount, type PageServer, startPageServer } from './page-serve
 import { choosePorts } from './ports.ts'
 import { startEmbeddedPostgres } from './postgres.ts'
 import type { LogFile } from './program-log.ts'
+import { answerRuns, defaultPolicies } from './retention.ts'
 import { type Host, openCluster, runApi, runOperator, runWorker } from './run-program.ts'
 import { identityUsers, seed } from './seeds.ts'
 import { openSettings } from './settings.ts'
@@ -27,6 +30,10 @@ export interface PlatformOptions {
   /** For tests: more variables for the programs of Jobs, such as CORES. */
   jobEnvironment?: Record<string, string>
   logLevel?: string
+  /** A person has looked at why runs of retention ask for a confirmation, and gives it. */
+  confirmRetention?: boolean
+  /** Called with what the person at this machine has to know. */
+  onNotice?: (text: string) => void
   /** Called with the name of each part that starts, for display. */
   onStatus?: (text: string) => void
   /** Called when a program cannot continue. */
@@ -77,6 +84,7 @@ export async function startPrograms(
   const host: Host = { parts, logs, onStop, folder, onFatal: fatally(o, logs) }
   say('cluster')
   const cluster = openCluster(host, { ...jobFailpoint(place), ...o.jobEnvironment })
+  await startPolicies(o, cluster, host)
   say('worker')
   const worker = await runWorker(host, cluster)
   say('operator')
@@ -122,6 +130,18 @@ export async function startPrograms(
   onStop('demo.json', () => removeDemo(folder))
   await writeDemo(folder, demo)
   return { demo, page }
+}
+
+/** Before the worker: its sweep purges what has no policy. */
+async function startPolicies(o: PlatformOptions, cluster: LocalCluster, { logs, onStop }: Host): Promise<void> {
+  for (const policy of await defaultPolicies()) await cluster.create(RETENTION_POLICIES, policy)
+  const log = logs.of('retention')
+  const tell = (text: string) => {
+    log.warn(text)
+    o.onNotice?.(text)
+  }
+  const answering = answerRuns(cluster, { isConfirmed: o.confirmRetention ?? false, tell, log })
+  onStop('policies', () => answering.stop())
 }
 
 /** The failpoints called `job.…` are in the programs of Jobs, which do not inherit the environment. */

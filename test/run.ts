@@ -1,11 +1,13 @@
 import { glob, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { openLog } from '../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../local/postgres.ts'
 import { isAlive } from '../local/process-table.ts'
 import { notTested } from './support/not-tested.ts'
 import { cpuOfChildren } from './support/process-state.ts'
+import { quickTools } from './support/quick-tools.ts'
 import { endTests, runTests } from './support/run-tests.ts'
 import { summary } from './support/tap-output.ts'
 
@@ -62,10 +64,14 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
     })
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
+const tools = await quickTools(fileURLToPath(new URL('../.tap', import.meta.url)))
 const { seconds, totalCpu, skips, ...counts } = await runTests(files, {
   // Two more than processors, since many files wait for what they have started; at most four, for their memory.
   jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 2)),
-  ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.socketUrl } }),
+  env: {
+    ...(postgres && { KEEPSAKE_TEST_DATABASE_URL: postgres.socketUrl }),
+    ...(tools && { PATH: `${tools}${delimiter}${process.env['PATH'] ?? ''}` }),
+  },
   share: files.length > 1 && !args.includes('--alone'),
 })
 await postgres?.stop()

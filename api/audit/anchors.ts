@@ -53,7 +53,7 @@ export interface AnchorDeps {
   store: Pick<ObjectStore, 'put' | 'get'>
 }
 
-const chainOf = ({ orgId, count, hash }: Head) => ({ org: orgId, count, hash: hash.toString('hex') })
+export const chainOf = ({ orgId, count, hash }: Head) => ({ org: orgId, count, hash: hash.toString('hex') })
 
 export const digestOf = (day: Day, chains: Anchor['chains'], previous: string | null): string =>
   hash('sha256', JSON.stringify([day, previous, chains.map(({ org, count, hash }) => [org, count, hash])]))

@@ -59,6 +59,14 @@ export const auditPart: PersonalPart = {
       kept: '7 years',
       columns: { lease_token: { harmless: 'random' } },
     },
+    audit_day_attempts: {
+      holds: 'objects of days that are being written',
+      kept: '7 days',
+      columns: {
+        lease_token: { harmless: 'random' },
+        object_key: { harmless: 'a day and a random id' },
+      },
+    },
     audit_days: {
       holds: 'the days whose chains are closed',
       kept: '7 years',

@@ -284,6 +284,14 @@ export async function listUnanchored(tx: Tx, limit: number): Promise<{ day: Day;
   return rows
 }
 
+/** The digest of a day's anchor and of the one before; null where none is noted. */
+export async function findDigests(tx: Tx, day: Day): Promise<{ digest: string | null; previous: string | null }> {
+  const { rows } = await tx.execute<{ digest: string | null; previous: string | null }>(sql`select
+    (select anchor_sha256 from audit_days where day = ${day}::date and anchored_at is not null) as digest,
+    (select anchor_sha256 from audit_days where day = ${day}::date - 1) as previous`)
+  return rows[0] ?? { digest: null, previous: null }
+}
+
 export async function markAnchored(tx: Tx, day: Day, digest: string): Promise<void> {
   await tx.execute(sql`update audit_days set anchored_at = now(), anchor_sha256 = ${digest} where day = ${day}::date`)
 }

@@ -4,6 +4,7 @@ import type { Database } from '../db/db.ts'
 import type { AuditArchiveRow } from '../db/schema/audit-archive.ts'
 import type { StoredEntry } from './archive/line.ts'
 import { FileFault, proveFile } from './archive/prove-file.ts'
+import { findArchive } from './archive/queries.ts'
 import { type Day, NO_ORG } from './seal-plan.ts'
 import type { ArchivedChains } from './verify-plan.ts'
 import { canonicalOf } from './verify-queries.ts'
@@ -16,8 +17,15 @@ interface Archives {
   has(day: Day): boolean
   /** Its object is gone for good: nothing is left to prove but that it was the day of its manifest and its anchor. */
   isPurged(day: Day): boolean
-  /** Proves the object of a day, and returns the archived entries of the day's chains. Days in order, each once. */
+  /**
+   * Proves the object of a day, where it is by now, and returns the archived entries of the day's chains, which the caller may
+   * change. Days in order.
+   */
   take(day: Day): Promise<ArchivedChains>
+  /** Whether the day was archived since it was taken; then take it again. */
+  hasLeft(day: Day): Promise<boolean>
+  /** Call it when a day is proved. */
+  forget(day: Day): void
 }
 
 /**
@@ -47,16 +55,37 @@ export async function openArchives(
     entries.set(chain.seq, { id, canonical })
   }
 
-  async function read(row: AuditArchiveRow): Promise<void> {
+  /** A verify takes hours, and days move to other tiers meanwhile: looks again where this one is. */
+  async function look(day: Day): Promise<AuditArchiveRow | undefined> {
+    const row = await db.read({}, (tx) => findArchive(tx, day))
+    if (row) byDay.set(day, row)
+    return row
+  }
+
+  /** What its object has, up to the place where it is not what its row says. */
+  async function proved(row: AuditArchiveRow) {
+    const entries: [StoredEntry, Buffer | undefined][] = []
     try {
       for await (const page of proveFile(store, row)) {
         const canonical = await db.read({}, (tx) => canonicalOf(tx, page))
-        for (const entry of page) keep(row.day, entry, canonical.get(entry.id))
+        for (const entry of page) entries.push([entry, canonical.get(entry.id)])
       }
+      return { entries, fault: undefined }
     } catch (error) {
       if (!(error instanceof FileFault)) throw error
-      find({ what: error.what, day: row.day, object: row.objectKey })
+      return { entries, fault: error }
     }
+  }
+
+  async function read(row: AuditArchiveRow): Promise<void> {
+    const { entries, fault } = await proved(row)
+    if (fault?.what === 'archive missing') {
+      const moved = await look(row.day)
+      if (moved?.tier === 'purged') return
+      if (moved && moved.objectKey !== row.objectKey) return read(moved)
+    }
+    for (const [entry, canonical] of entries) keep(row.day, entry, canonical)
+    if (fault) find({ what: fault.what, day: row.day, object: row.objectKey })
   }
 
   for (const row of rows) if (row.day < from && row.late > 0 && row.tier !== 'purged') await read(row)
@@ -64,11 +93,12 @@ export async function openArchives(
     has: (day) => byDay.has(day),
     isPurged,
     async take(day) {
-      const row = byDay.get(day)
+      const row = (await look(day)) ?? byDay.get(day)
       if (row && row.tier !== 'purged') await read(row)
-      const chains: ArchivedChains = kept.get(day) ?? new Map()
-      kept.delete(day)
-      return chains
+      const chains = kept.get(day) ?? new Map()
+      return new Map([...chains].map(([org, entries]) => [org, new Map(entries)]))
     },
+    hasLeft: async (day) => !byDay.has(day) && (await look(day)) !== undefined,
+    forget: (day) => void kept.delete(day),
   }
 }

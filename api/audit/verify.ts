@@ -111,25 +111,36 @@ function proveManifests(manifests: Awaited<ReturnType<typeof listManifests>>, fr
     .map(({ day }): Finding => ({ what: 'manifest changed', day }))
 }
 
+async function proveChains({ db, archives }: Run, day: Day, anchors: readonly ReadAnchor[]) {
+  for (;;) {
+    const archived = await archives.take(day)
+    const { prove, proof } = proverOf(day, archived, marksOf(anchors.map(({ anchor }) => anchor)))
+    if (archives.isPurged(day)) return { archived, proof, heads: [], hasLeft: true }
+    let links = 0
+    const heads = await readChains(db, day, (rows) => {
+      links += rows.length
+      for (const [org, number, hash, canonical] of rows) prove(org, Number(number.readBigInt64BE()), hash, canonical)
+    })
+    // Its entries may have left the database between the two looks.
+    if (await archives.hasLeft(day)) continue
+    archives.forget(day)
+    // What has left the database with its links has to give the same chains again.
+    const hasLeft = links === 0 && heads.length === 0 && archives.has(day)
+    if (hasLeft) for (const [org, seq, hash] of linksAgain(day, archived)) prove(org, seq, hash, null)
+    return { archived, proof, heads, hasLeft }
+  }
+}
+
 /** Returns the digests of the day's anchors, which the next day's name. */
 async function proveDay(run: Run, day: Day, before: readonly string[]): Promise<string[]> {
   const { db, report } = run
   const { counting: anchors, ...others } = await readAnchors(run, day)
   noteOthers(run, others)
-  const archived = await run.archives.take(day)
+  const { archived, proof, heads, hasLeft } = await proveChains(run, day, anchors)
   if (run.archives.isPurged(day)) {
     provePurged(run, { day, anchors, before })
     return digestsOf(anchors)
   }
-  const { prove, proof } = proverOf(day, archived, marksOf(anchors.map(({ anchor }) => anchor)))
-  let links = 0
-  const heads = await readChains(db, day, (rows) => {
-    links += rows.length
-    for (const [org, number, hash, canonical] of rows) prove(org, Number(number.readBigInt64BE()), hash, canonical)
-  })
-  // What has left the database with its links has to give the same chains again.
-  const hasLeft = links === 0 && heads.length === 0 && run.archives.has(day)
-  if (hasLeft) for (const [org, seq, hash] of linksAgain(day, archived)) prove(org, seq, hash, null)
   report.entries += proof.entries
   report.archived += proof.archived
   report.chains += proof.ends.size

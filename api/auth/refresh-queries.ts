@@ -96,12 +96,12 @@ export async function releaseRefreshToken(tx: Tx, hash: Buffer, holder: Uuid): P
   await tx.execute(sql`update refresh_tokens set refreshing_until = null, holder = null where ${mine}`)
 }
 
-/** Whether the session of a refresh token has ended, or is gone. */
-export async function isSessionOver(tx: Tx, { userId, sessionId }: Owner): Promise<boolean> {
+/** Whether the session of a refresh token has ended, or is gone. `lock`: it ends before that is said, or after this transaction. */
+export async function isSessionOver(tx: Tx, { userId, sessionId }: Owner, lock = false): Promise<boolean> {
   const { rows } = await tx.execute<{ lasts: boolean }>(sql`
     select (s.ended_at is null or s.first_seen_at > s.ended_at)
         and (s.first_seen_at >= u.tokens_not_before or coalesce(s.spared_until >= u.tokens_not_before, false)) as lasts
-      from sessions s join users u on u.id = s.user_id where s.user_id = ${userId}::uuid and s.id = ${sessionId}::uuid`)
+      from sessions s join users u on u.id = s.user_id where s.user_id = ${userId}::uuid and s.id = ${sessionId}::uuid ${lock ? sql`for no key update of s` : sql``}`)
   return rows[0]?.lasts !== true
 }
 

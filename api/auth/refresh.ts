@@ -184,7 +184,7 @@ async function take(
   const isForeign = owner !== undefined && owner.userId !== userId
   const refreshFor = lifetimeOf(reply)
   const state = await record(deps.users, tx, claims, { ip: context.ip, refreshFor })
-  const isOver = isForeign || isEnded(claims, state) || (owner !== undefined && (await isSessionOver(tx, owner)))
+  const isOver = isForeign || isEnded(claims, state) || (owner !== undefined && (await isSessionOver(tx, owner, true)))
   if (isOver) {
     await useRefreshToken(tx, hash, {}, null)
     return { endedOf: { userId, sessionId: owner?.sessionId ?? state.signIn?.id ?? null } }

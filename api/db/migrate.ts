@@ -11,12 +11,18 @@ const LOCK = 7_305_811_240
 const FOLDER = fileURLToPath(new URL('./migrations/', import.meta.url))
 
 /**
- * Checksums of earlier versions of a migration that failed on some data, and could only be corrected in place. Where
- * such a version succeeded, its result is the same.
+ * Checksums of earlier versions of a migration that failed on some data, or kept programs out for long, and could only be
+ * corrected in place. Where such a version succeeded, its result is the same.
  */
 const CORRECTED: Readonly<Record<string, string>> = {
   // Failed on times of capture with an offset from 16:00.
   '0008_pairs.sql': '7338e67730dd1a8f899215efc987521a0daf43c98e79f59a0d6f0412af919249',
+  // Kept writers of the audit log out while it made partitions. Migration 0094 makes them.
+  '0052_audit_partitions.sql': 'c1484ca7f345905b6914a7a85f0fb90ad6d3a2efde3498f3a78a3dae8a149211',
+  // Kept all uploads out while it read the highlights. Migration 0094 does the rest now.
+  '0080_pieces_and_storage.sql': 'aa56d986123237770f6b767282bb57a3c2b898099a6e0c152f889c5868d609ce',
+  // Kept all readers of media out while it read the table. Migration 0094 validates the constraint.
+  '0082_event_archive.sql': '57616477c04d182a9ea74b9c6566b6e2ec2a3114faaa57e534833164fe6211ce',
 }
 
 export interface Migration {

@@ -6,7 +6,7 @@ import { legalHolds } from '../db/schema/retention.ts'
 /** No other code locks this number. */
 const HOLDS = sql`7305811243`
 /** What is under a hold is looked at again after this time, so that the end of a hold needs no list of what it held. */
-export const HELD_SECONDS = 3600
+export const HELD_SECONDS = 86_400
 
 /**
  * From here to the end of the transaction no hold is added. The last transaction of every purge calls this, and then asks
@@ -33,8 +33,18 @@ export const isHeld = (by: { person?: SQL; organization?: SQL; event?: (id: SQL)
     and exists (select from ${legalHolds} h where h.released_at is null and (${sql.join(parts, sql` or `)})))`
 }
 
-/** Whether a hold is on the person. */
-export async function isPersonHeld(tx: Tx, userId: Uuid): Promise<boolean> {
-  const { rows } = await tx.execute<{ held: boolean }>(sql`select ${isHeld({ person: sql`${userId}::uuid` })} as held`)
+/** Whether a hold is on one of these people, the organization or the event. No other is added before the transaction ends. */
+export async function isHeldNow(
+  tx: Tx,
+  by: { people: readonly Uuid[]; organization: Uuid; event: Uuid | null },
+): Promise<boolean> {
+  await lockHolds(tx)
+  const { rows } = await tx.execute<{ held: boolean }>(
+    sql`select ${isHeld({
+      person: sql`any(${sql.param([...by.people])}::uuid[])`,
+      organization: sql`${by.organization}::uuid`,
+      ...(by.event !== null && { event: (id: SQL) => sql`${id} = ${by.event}::uuid` }),
+    })} as held`,
+  )
   return rows[0]?.held ?? false
 }

@@ -64,9 +64,9 @@ export async function releaseLeases(
   )
 }
 
-/** Whether another process has a lease that has not ended: what it holds may be left to do if it dies. */
-export async function isLeased(tx: Tx, { table }: LeasedTable): Promise<boolean> {
+/** Whether another process has a lease on what is due: it may be left to do if that process dies. */
+export async function isLeased(tx: Tx, { table }: LeasedTable, isDue = sql`true`): Promise<boolean> {
   const { rows } = await tx.execute<{ leased: boolean }>(sql`select exists (select from ${table}
-    where lease_token is not null and lease_at > now()) as leased`)
+    where lease_token is not null and lease_at > now() and ${isDue}) as leased`)
   return rows[0]?.leased ?? false
 }

@@ -4,6 +4,7 @@ import type { RetentionRun } from '../../lib/contract/retention.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database, Tx } from '../db/db.ts'
+import type { SQL } from '../db/orm.ts'
 import type { LeasedTable } from './leases-queries.ts'
 
 /** What a policy asks of a target, at one moment: the same for all processes of a run, however long it takes. */
@@ -59,10 +60,14 @@ export interface RetentionTarget<Item extends object = object> {
   name: TargetName
   /** Whose rows are leased: one table per target, with `lease_at` and `lease_token`. */
   leases: LeasedTable
-  /** How many items there are, due or not: what a share of them is measured by. May be an estimate. */
+  /** So many may all be due without a question, as in a new installation. */
+  few: number
+  /** How many items there are, due or not: what a share of them is measured by. Asked only where more than a few are due. */
   total(tx: Tx): Promise<number>
   /** How many are due, whether or not someone works on them, and how many more would be without a hold. */
   countDue(tx: Tx, due: Due): Promise<{ due: number; held: number }>
+  /** Whether a row of the leased table is due, where others than runs of this target lease its rows as well. */
+  isDue?(due: Due): SQL
   /**
    * Leases up to `limit` that are due and free, oldest first, for `seconds`, under the token; skips what is locked. Postpones
    * those under a hold (`HELD_SECONDS`), and says how many. Both 0: nothing is free.

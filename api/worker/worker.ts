@@ -5,6 +5,7 @@ import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { sweepAttempts } from '../audit/archive/attempts.ts'
 import { prepareDays } from '../audit/days.ts'
 import { openMasterKeys } from '../audit/master-keys.ts'
 import { openPersonalData } from '../audit/personal-data.ts'
@@ -88,6 +89,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
       }),
       ...features.flatMap(({ tasks = [] }) => tasks),
       { name: 'audit-days', run: () => prepareDays(db) },
+      { name: 'audit-attempts', run: (_, signal) => sweepAttempts(parts, signal) },
       { name: 'dead-letters', run: async () => consumers.wake() },
       { name: 'clean-up', run: (_, signal) => cleanUp(db, signal) },
     ],

@@ -123,6 +123,20 @@ export const EVENTS = {
       actor_id: publicId('user').optional(),
     }),
   },
+  /**
+   * An archived event will be purged, not before `purge_at`. `notice` is `first` 30 days before, and `last` at least 7 days
+   * before. Both come again with another time when the purge has moved to a later one. The version of the aggregate is that of
+   * the event, which does not change.
+   */
+  EventPurgeSoon: {
+    area: 'event',
+    payload: z.object({
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      notice: z.enum(['first', 'last']),
+      purge_at: z.iso.datetime(),
+    }),
+  },
   /** `event_id` may be that of a draft: do not show it to those who cannot see the event. */
   AlbumCreated: {
     area: 'album',

@@ -37,7 +37,10 @@ export const downloadsPrefix = (user: Uuid) => `downloads/${user}/`
 export const downloadPrefix = (user: Uuid, id: Uuid) => `${downloadsPrefix(user)}${id}/`
 /** The audio file of a music track. */
 export const trackKey = (track: Uuid) => `tracks/${track}/audio`
-/** The entries of the audit log of one UTC day, once they have left the database. */
-export const auditDayKey = (day: string) => `audit/days/${day}.jsonl.gz`
+/**
+ * The entries of the audit log of one UTC day, once they have left the database. Each attempt to write them has its own key;
+ * the row of the day names the one that readers ask for.
+ */
+export const auditDayKey = (day: string, attempt: Uuid) => `audit/days/${day}.${attempt}.jsonl.gz`
 /** What a dry run of a retention policy would do. */
 export const retentionReportKey = (run: string) => `retention/reports/${run}.jsonl.gz`

@@ -43,7 +43,10 @@ export function requestOf({ policy, open, obstacle, now }: Given): Asked | undef
   return { value, start: { name: askedName(policy, 'request', value), slot: now, request: value } }
 }
 
-/** The confirmation of a run that asked for it; undefined when there is none that has no answer. */
+/**
+ * The confirmation of a run that asked for it; undefined when there is none that has no answer. A run that is confirmed has no
+ * guards, so that it has to do what the run that asked had found: its rules, and nothing that has happened since.
+ */
 export function confirmationOf({ policy, open, obstacle, now }: Given): Asked | undefined {
   const value = pending(policy, CONFIRM_RUN, policy.status?.lastConfirmation)
   if (value === undefined) return undefined
@@ -51,6 +54,8 @@ export function confirmationOf({ policy, open, obstacle, now }: Given): Asked | 
   const run = policy.status?.runs?.find((r) => r.name === value)
   if (!run) return refused(value, 'there is no run of this name among the last ones')
   if (run.ended !== 'ConfirmationRequired') return refused(value, 'this run did not ask for a confirmation')
+  if (run.name !== policy.status?.lastRun?.name) return refused(value, 'it is not the last run')
+  if (run.generation !== policy.metadata.generation) return refused(value, 'the policy was edited since this run')
   const why = obstacle ?? (open && `run ${open.metadata.name} is running`)
   if (why) return refused(value, why)
   return { value, start: { name: askedName(policy, 'confirmation', value), slot: now, confirmation: value } }

@@ -1,6 +1,7 @@
 import { type Condition, conditionOf, withCondition } from '../../crds/kind.ts'
 import type { RetentionPolicy, RetentionPolicyStatus, RunRecord } from '../../crds/retention-policy.ts'
 import { isJobFinished, isTerminalPod, type Job, type Pod } from '../jobs/batch.ts'
+import { unheardSince } from '../jobs/evidence.ts'
 import { QUEUED, type Waiting, waitingOf, waitingWithoutPod } from '../jobs/waiting.ts'
 import { type Asked, confirmationOf, requestOf } from './asked.ts'
 import { type Due, dueOf, type Followed, follow, lastSlot } from './due.ts'
@@ -34,6 +35,9 @@ export interface PlannedEvent {
   action: string
   note: string
 }
+
+/** As Kubernetes writes times: slots are whole minutes. */
+const timeOf = (slot: Date) => slot.toISOString().replace('.000Z', 'Z')
 
 /** In the order in which it is carried out. */
 export interface Plan {
@@ -246,7 +250,7 @@ function statusOf(seen: Seen, state: State): RetentionPolicyStatus {
     ...answered('lastRunRequest', state.request, old),
     ...answered('lastConfirmation', state.confirmation, old),
     ...(isRunning && { active: open.metadata.name }),
-    ...(nextRun && { nextRun: nextRun.toISOString() }),
+    ...(nextRun && { nextRun: timeOf(nextRun) }),
     ...(lastRun && { lastRun }),
     ...(runs.length > 0 && { runs }),
     ...(errors && errors.length > 0 && { errors }),
@@ -315,7 +319,11 @@ function runningReady({ pods, now }: Seen, open: Job): Ready {
   if (waiting && waiting.reason !== QUEUED.reason) {
     return { status: 'False', reason: waiting.reason, message: `Run ${name} waits: ${waiting.message}` }
   }
-  return { status: 'True', reason: 'Running', message: `Run ${name} is running` }
+  const lost = pods.find((pod) => !isTerminalPod(pod) && unheardSince(pod) !== undefined)
+  if (!lost) return { status: 'True', reason: 'Running', message: `Run ${name} is running` }
+  // What it has leased is free after minutes, for the other pods. The Job replaces it when the node is back or is given up.
+  const message = `Run ${name}: the node of the pod ${lost.metadata.name} has not reported since ${unheardSince(lost)}`
+  return { status: 'False', reason: 'NodeUnreachable', message }
 }
 
 /** What a run waits for that has no pod which started. */
@@ -330,7 +338,7 @@ function idleReady(seen: Seen, last: RunRecord | undefined, state: State): Ready
   if (last && isBad(last) && last.generation === policy.metadata.generation) return badReady(policy, last)
   const next = nextOf(seen, state)
   return next
-    ? { status: 'True', reason: 'Scheduled', message: `The next run starts at ${next.toISOString()}` }
+    ? { status: 'True', reason: 'Scheduled', message: `The next run starts at ${timeOf(next)}` }
     : { status: 'True', reason: 'Scheduled', message: 'The schedule has no further slot' }
 }
 
@@ -359,9 +367,12 @@ function eventsOf(seen: Seen, { record, request, confirmation }: State, status: 
 }
 
 function endEvent(record: RunRecord): PlannedEvent {
-  const { name, ended, moved, purged, bytes, failures, reason } = record
-  const figures = `${moved} moved, ${purged} purged, ${bytes} bytes, ${failures} failures`
-  const note = `Run ${name} ended as ${ended}: ${figures}${reason ? `. ${reason}` : ''}`
+  const { name, ended, moved, purged, bytes, failures, dryRun, reason } = record
+  const figures = dryRun
+    ? `would have moved ${moved} and purged ${purged}, ${bytes} bytes`
+    : `${moved} moved, ${purged} purged, ${bytes} bytes, ${failures} failures`
+  const what = dryRun ? `Dry run ${name}` : `Run ${name}`
+  const note = `${what} ended as ${ended}: ${figures}${reason ? `. ${reason}` : ''}`
   return { type: isBad(record) || failures > 0 ? 'Warning' : 'Normal', reason: `Run${ended}`, action: 'Run', note }
 }
 

@@ -13,13 +13,14 @@ import { aRun, startRetention } from '../support/retention.ts'
 import { startRadosGateway } from '../support/services/radosgw.ts'
 
 /**
- * Runs of a policy for the trash. Memory: one process and many due items without objects, so that the database is all that
- * takes time. Speed: items with two objects each in a real gateway, beside a bare loop of the same calls, four at once like
+ * Runs of policies. Memory: one process for the trash and many due items without objects, so that the database is all that
+ * takes time. Many: the same for notifications, which go fifty at a time, `BENCH_MANY` (1,000,000) of them. Speed: items with two objects each in a real gateway, beside a bare loop of the same calls, four at once like
  * the program. `BENCH_ITEMS` (30,000) and `BENCH_OBJECTS_OF` (600) change the size.
  */
 const ITEMS = Number(process.env['BENCH_ITEMS'] ?? 30_000)
+const MANY = Number(process.env['BENCH_MANY'] ?? 1_000_000)
 const STORED = Number(process.env['BENCH_OBJECTS_OF'] ?? 600)
-const PARTS = process.env['BENCH_PARTS'] ?? 'memory,speed'
+const PARTS = process.env['BENCH_PARTS'] ?? 'memory,many,speed'
 const ROUNDS = 2
 const AT_ONCE = 4
 const MAX_MIB = 150
@@ -33,7 +34,18 @@ const [org, user] = [newUuid(), newUuid()]
 await database.admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [user, 'test', user])
 await database.admin.query('insert into organizations (id, name) values ($1, $2)', [org, 'Friends'])
 try {
-  if (PARTS.includes('memory')) await measureMemory(database.admin)
+  if (PARTS.includes('memory')) {
+    await measureMemory(database.admin, {
+      count: ITEMS,
+      prepare: fill,
+      run: run(),
+      what: 'media items without objects',
+    })
+  }
+  if (PARTS.includes('many')) {
+    const old = aRun('Notifications', { confirmed: true, batchSize: 500, rules: [{ after: 'P90D', action: 'purge' }] })
+    await measureMemory(database.admin, { count: MANY, prepare: fillNotifications, run: old, what: 'notifications' })
+  }
   if (PARTS.includes('speed')) await measureSpeed()
 } finally {
   for (const done of teardowns.reverse()) await done()
@@ -62,29 +74,54 @@ function run() {
   return aRun('MediaTrash', { confirmed: true, batchSize: 100 })
 }
 
-async function measureMemory(admin: pg.Pool): Promise<void> {
+async function fillNotifications(count: number): Promise<void> {
+  const event = newUuid()
+  await insertMany(
+    database,
+    `with e as (insert into events (id, org_id, owner_id, title, start_at, created_at)
+        values ($1, $2, $3, 'e', now() - interval '1 year', now() - interval '1 year'))
+      insert into notifications (id, org_id, template, event_id, user_id, comment_id, created_at)
+      select gen_random_uuid(), $2, 'Mention.v1', $1, $3, gen_random_uuid(), now() - interval '200 days' + n * interval '1 second'
+      from generate_series(1, $4::int) n`,
+    [event, org, user, count],
+  )
+  await vacuum(database, 'notifications')
+}
+
+interface Memory {
+  count: number
+  prepare(count: number): Promise<unknown>
+  run: ReturnType<typeof aRun>
+  what: string
+}
+
+async function measureMemory(admin: pg.Pool, { count, prepare, run, what }: Memory): Promise<void> {
   const storeFolder = await mkdtemp(join(tmpdir(), 'keepsake-bench-'))
   here.teardown(() => rm(storeFolder, { recursive: true, force: true }))
-  await fill(ITEMS)
+  await prepare(count)
   const startedAt = performance.now()
-  const program = await startRetention(here, { databaseUrl: database.url, storeFolder, run: run() })
+  const program = await startRetention(here, { databaseUrl: database.url, storeFolder, run })
   const peaks: { done: number; mib: number }[] = []
   const running = { ended: false }
   void program.ended.then(() => {
     running.ended = true
   })
   for (let next = 0.1; !running.ended; await sleep(100)) {
-    const { rows } = await admin.query('select coalesce(sum(purged), 0)::int as n from retention_counts')
-    if (rows[0].n < next * ITEMS) continue
+    const { rows } = await admin.query(
+      'select coalesce(sum(purged), 0)::int as n from retention_counts where run = $1',
+      [run.run],
+    )
+    if (rows[0].n < next * count) continue
     peaks.push({ done: rows[0].n, mib: await peakMib(program.child.pid ?? 0).catch(() => 0) })
-    next = Math.floor((rows[0].n / ITEMS) * 10) / 10 + 0.1
+    next = Math.floor((rows[0].n / count) * 10) / 10 + 0.1
   }
   const seconds = (performance.now() - startedAt) / 1000
   const result = await program.result()
-  if (result?.purged !== ITEMS) throw new Error(`${JSON.stringify(result)} ${program.output().slice(-1000)}`)
+  if (result?.purged !== count) throw new Error(`${JSON.stringify(result)} ${program.output().slice(-1000)}`)
   const [first, last] = [peaks[0], peaks.at(-1)]
   const isMet = (last?.mib ?? 0) <= MAX_MIB
-  console.log(`${ITEMS} items without objects in ${seconds.toFixed(0)} s, ${(ITEMS / seconds).toFixed(0)} a second.`)
+  console.log(`${count} ${what} in ${seconds.toFixed(0)} s, ${(count / seconds).toFixed(0)} a second.`)
+  console.log(`Highest resident size so far, MiB, at each tenth: ${peaks.map(({ mib }) => mib.toFixed(0)).join(', ')}.`)
   console.log(
     `Resident at most ${first?.mib.toFixed(0)} MiB after ${first?.done} items, ${last?.mib.toFixed(0)} MiB after ${last?.done}: ${verdict(isMet)}`,
   )

@@ -31,11 +31,15 @@ const ALL = [
   'images',
   'export',
   'retention',
+  'retention-beside',
+  'due-rows',
   'store-proxy',
   'cold-moves',
   'backfill',
   'audit',
   'operator',
+  'migrations',
+  'triggers',
 ]
 const given = process.argv.slice(2)
 const unknown = given.filter((name) => !ALL.includes(name))

@@ -16,16 +16,30 @@ export function archiveWorld({ admin, store, org, user }: World) {
   /** So many years ago, and then so much later. */
   const ago = (years: number, later = '0') => `now() - interval '${years} years' + interval '${later}'`
 
-  async function anEvent(o: { archived?: number; status?: string; owner?: Uuid } = {}): Promise<Uuid> {
+  async function anEvent(
+    o: { archived?: number; status?: string; owner?: Uuid; announced?: boolean } = {},
+  ): Promise<Uuid> {
     const id = newUuid()
-    const { archived = 8, status = 'archived', owner = user } = o
+    const { archived = 8, status = 'archived', owner = user, announced = archived > 7 } = o
     await sql(
       `insert into events (id, org_id, owner_id, title, start_at, status, created_at, archived_at)
         values ($1, $2, $3, 'Party', now(), $4, ${ago(10)}, case when $4 = 'archived' then ${ago(archived)} end)`,
       [id, org, owner, status],
     )
+    if (announced) await announcePurge(id)
     return id
   }
+  /** As if the owner had been told, and the days since then were over. */
+  const announcePurge = (event: Uuid) =>
+    sql('update events set purge_notice = 2, purge_notice_for = app_now() where id = $1', [event])
+  /** Puts a policy in force that purges events after this time; null: never. */
+  const setPolicy = (purgeAfter: string | null, o: { suspended?: boolean; dryRun?: boolean } = {}) =>
+    sql(
+      `insert into retention_policies (target, name, uid, rules, purge_after, suspended, dry_run)
+        values ('EventArchive', 'p', 'u', '[]', $1, $2, $3) on conflict (target) do update
+        set purge_after = excluded.purge_after, suspended = excluded.suspended, dry_run = excluded.dry_run`,
+      [purgeAfter, o.suspended ?? false, o.dryRun ?? false],
+    )
   async function anAlbum(event: Uuid | null, status = 'PUBLIC'): Promise<Uuid> {
     const id = newUuid()
     await sql(
@@ -134,9 +148,23 @@ export function archiveWorld({ admin, store, org, user }: World) {
       'retention_policies',
     ])
       await sql(`delete from ${table}`)
+    await setPolicy('P7Y')
   }
   return {
-    ...{ sql, ago, anEvent, anAlbum, aMedia, aLivePhoto, place, aComment, aHighlight, aPerson },
+    ...{
+      sql,
+      ago,
+      anEvent,
+      announcePurge,
+      setPolicy,
+      anAlbum,
+      aMedia,
+      aLivePhoto,
+      place,
+      aComment,
+      aHighlight,
+      aPerson,
+    },
     ...{ exists, keysOf, audited, announced, clear },
   }
 }

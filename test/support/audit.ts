@@ -1,4 +1,6 @@
 import { anchor } from '../../api/audit/anchors.ts'
+import { findArchive } from '../../api/audit/archive/queries.ts'
+import { type WriteDayDeps, writeDay } from '../../api/audit/archive/write-day.ts'
 import { acceptRestore, noticeRestore } from '../../api/audit/restores.ts'
 import { sealOnce } from '../../api/audit/seal.ts'
 import { verify } from '../../api/audit/verify.ts'
@@ -7,6 +9,12 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import type { TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 import { testPersonalData } from './personal-data.ts'
+
+/** Writes a day into the object store as a process that has leased it does. Returns the key of its object. */
+export async function archiveDay(deps: WriteDayDeps, day: string): Promise<string | undefined> {
+  const isWritten = await writeDay(deps, { day, tier: 'warm', token: newUuid(), holds: async () => true })
+  return isWritten ? (await deps.db.read({}, (tx) => findArchive(tx, day)))?.objectKey : undefined
+}
 
 /** The audit log of a database, sealed when the test says so. */
 export function auditWorld({ worker, admin }: Pick<TestDatabase, 'worker' | 'admin'>, store: ObjectStore) {

@@ -160,6 +160,8 @@ export async function notificationWorld({ admin, worker }: TestDatabase) {
         author_id: authorId,
         excerpt: '',
       }),
+    purgedSoon: (eventId: Uuid, notice: 'first' | 'last', purgeAt: string) =>
+      received('EventPurgeSoon', { event_id: eventId, org_id: orgId, notice, purge_at: purgeAt }),
     rowsOf,
     /** The deliveries of one destination, oldest first. */
     deliveries: (destination: string) =>

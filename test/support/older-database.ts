@@ -13,12 +13,12 @@ const FOLDER = fileURLToPath(new URL('../../api/db/migrations/', import.meta.url
 
 /**
  * A database as it was before `migration`, whose owner is no superuser: subject to row-level security where it is forced.
- * `finish` applies the migrations from that one on; `admin` is connected as a superuser.
+ * `finish` applies the migrations from that one on; `admin` is connected as a superuser, and `url` is.
  */
 export async function databaseBefore(
   t: Pick<Test, 'teardown'>,
   migration: string,
-): Promise<{ admin: pg.Client; finish: () => ReturnType<typeof migrate> }> {
+): Promise<{ admin: pg.Client; url: string; finish: () => ReturnType<typeof migrate> }> {
   const url = await emptyDatabase(t)
   const server = new pg.Client({ connectionString: url })
   await server.connect()
@@ -31,7 +31,8 @@ export async function databaseBefore(
   await server.query(`create database ${name} owner ${name}`)
   const older = await mkdtemp(join(tmpdir(), 'keepsake-migrations-'))
   const owned = new URL(withDatabase(url, name))
-  const admin = new pg.Client({ connectionString: owned.href })
+  const asServer = owned.href
+  const admin = new pg.Client({ connectionString: asServer })
   owned.username = name
   owned.password = 'p'
   t.teardown(async () => {
@@ -46,5 +47,5 @@ export async function databaseBefore(
   await migrate({ url: owned.href, log, folder: older })
 
   await admin.connect()
-  return { admin, finish: () => migrate({ url: owned.href, log }) }
+  return { admin, url: asServer, finish: () => migrate({ url: owned.href, log }) }
 }

@@ -3,6 +3,7 @@ import { plural } from './words.js'
 const WORDS = {
   EVENT_ARCHIVED: 'The event was archived meanwhile. Nothing in it changes any more.',
   ALBUM_ARCHIVED: 'The album was archived meanwhile. Nothing in it changes until it is opened again.',
+  LEGAL_HOLD: 'A legal hold keeps this. It cannot be deleted or removed now.',
   MEDIA_NOT_AVAILABLE: 'One of the photos was deleted meanwhile.',
   COMMENT_EDIT_WINDOW_EXPIRED: 'A comment can be changed for 15 minutes, and they are over.',
   ALREADY_INVITED: 'This person is invited already, or takes part. The list of invitations has a new link for them.',

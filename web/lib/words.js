@@ -53,6 +53,7 @@ const DAY_MS = 86_400_000
 
 /** How long a deleted media item can still be restored. Rounded up: on the last day there is still one day. */
 export function daysLeft(purgeAt, now = Date.now()) {
+  if (purgeAt === null) return ''
   const days = Math.ceil((Date.parse(purgeAt) - now) / DAY_MS)
   return days < 1 ? 'Ending today' : `${plural(days, 'day')} left`
 }

@@ -37,6 +37,7 @@ const LOCK_PAUSE_MS = 500
 export const auditDays: RetentionTarget<DueDay> = {
   name: 'AuditLog',
   leases: DAY_LEASES,
+  few: 31,
   total: countDays,
   countDue: async (tx, due) => ({ due: await countDueDays(tx, due), held: 0 }),
   claim: async (tx, due, o) => ({ items: await claimDays(tx, due, o), held: 0 }),
@@ -63,17 +64,21 @@ const STEPS: Record<DueDay['step'], Step> = {
   async archive(deps, item, token) {
     const { db, signal, pace } = deps
     const { day } = item
-    await writeDay(deps, { day, tier: 'warm', signal })
+    await writeDay(deps, {
+      ...{ day, tier: 'warm', token, signal },
+      holds: (tx) => holdsDay(tx, item, token),
+    })
     failpoint('audit-tier.switched')
     const row = await db.read({}, (tx) => findArchive(tx, day))
+    if (!row) return 'lost'
     if (await db.read({}, (tx) => isTableCopied(tx, day))) {
       await withLock(deps, (tx) => detachDay(tx, day))
       failpoint('audit-tier.detached')
       await withLock(deps, (tx) => dropDay(tx, day))
       failpoint('audit-tier.dropped')
     }
-    await pace(row?.bytes ?? 0)
-    return finish(deps, item, { token, done: { moved: 1, bytes: row?.bytes ?? 0 } })
+    await pace(row.bytes)
+    return finish(deps, item, { token, done: { moved: 1, bytes: row.bytes } })
   },
 
   async chill(deps, item, token) {

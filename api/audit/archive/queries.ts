@@ -95,6 +95,22 @@ export async function findChains(
   return new Map(rows.map(({ id, day, seq }) => [id, { day, seq: Number(seq) }]))
 }
 
+/**
+ * How much of a day the database has: entries, those of them in the day's own chains, all links of these chains, and the sum
+ * of their ends.
+ */
+export async function countEntries(tx: Tx, day: Day) {
+  const { rows } = await tx.execute<{ entries: number; own: number; links: number; heads: number }>(sql`select
+    (select count(*) from ${auditEntries} e
+      where e.occurred_at >= ${dayStart(day)} and e.occurred_at < ${dayStart(addDays(day, 1))})::float8 as entries,
+    own::float8, links::float8, (select coalesce(sum(h.count), 0) from audit_heads h where h.day = ${day}::date)::float8 as heads
+    from (select count(*) as links, count(*) filter (where l.occurred_at >= ${dayStart(day)}) as own
+      from audit_links l where l.day = ${day}::date) chains`)
+  const [row] = rows
+  if (!row) throw new Error('a count has no row')
+  return row
+}
+
 /** What the manifest of a day promises, whatever becomes of its tier and key. */
 const manifestHash = (o: {
   day: Day

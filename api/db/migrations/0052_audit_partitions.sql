@@ -304,6 +304,7 @@ begin
   if oldest is null then
     drop table audit_log_before;
     insert into audit_since (log, links) values (today, today);
+    perform audit_make_days(14);
   else
     select to_timestamp(obj_description(oid, 'pg_constraint')::bigint) into strict bound from pg_constraint
       where conrelid = 'audit_log_before'::regclass and conname = 'audit_log_bound';
@@ -320,5 +321,5 @@ begin
     select pg_snapshot_xmin(pg_current_snapshot()), system_identifier::text, oldest::timestamp at time zone 'UTC',
       coalesce(oldest, today) - 1
     from pg_control_system();
-  perform audit_make_days(14);
+  -- Otherwise days are made by migration 0094, without this lock: entries of the next week go into the part before.
 end $$;

@@ -14,7 +14,8 @@ alter table events
 -- Leases change an index, and thus leave dead rows.
 alter table events set (autovacuum_vacuum_scale_factor = 0.02);
 
--- Where the original is. both: everyone reads the cold one, and the other is about to be deleted.
+-- Where the original is. both: everyone reads the cold one, and the other is about to be deleted. Migration 0094 validates the
+-- constraint: with the column it would read the table while no one else may.
+alter table media add column original_tier text not null default 'hot';
 alter table media
-  add column original_tier text not null default 'hot'
-    constraint media_original_tier_check check (original_tier in ('hot', 'both', 'cold'));
+  add constraint media_original_tier_check check (original_tier in ('hot', 'both', 'cold')) not valid;

@@ -25,5 +25,15 @@ export const auditDayLeases = pgTable('audit_day_leases', {
   leaseAt: time().notNull(),
   leaseToken: uuid(),
 })
+/** Objects of days that are being written, or that were given up. */
+export const auditDayAttempts = pgTable('audit_day_attempts', {
+  id: uuid().primaryKey(),
+  day: date({ mode: 'string' }).notNull(),
+  leaseToken: uuid().notNull(),
+  objectKey: text().notNull(),
+  begunAt: time().notNull().defaultNow(),
+  givenUpAt: time(),
+  lookAt: time().notNull().defaultNow(),
+})
 
 export type AuditArchiveRow = typeof auditArchives.$inferSelect

@@ -15,6 +15,7 @@ export const erasures = pgTable('erasures', {
   soleOwnerOf: id('organization').array().notNull().default([]),
   leaseUntil: time(),
   leaseHolder: uuid(),
+  heldSince: time(),
 })
 export type ErasureRow = typeof erasures.$inferSelect
 

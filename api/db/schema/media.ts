@@ -64,6 +64,8 @@ export const media = pgTable('media', {
   purgeLeaseUntil: time(),
   leaseAt: leaseTime().notNull().default('-infinity'),
   leaseToken: uuid(),
+  /** The event whose purge has taken it out of the library. */
+  leavingWith: id('event'),
 })
 export type MediaRow = typeof media.$inferSelect
 

@@ -2,7 +2,7 @@ import { boolean, integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { id, leaseTime, time } from './columns.ts'
 
 /** A version never changes what it says: another text for the same cause is another template. */
-export const TEMPLATES = ['EventInvitation.v1', 'Mention.v1', 'DownloadReady.v1'] as const
+export const TEMPLATES = ['EventInvitation.v1', 'Mention.v1', 'DownloadReady.v1', 'EventPurgeSoon.v1'] as const
 export type Template = (typeof TEMPLATES)[number]
 
 export const CHANNEL_NAMES = ['email', 'push', 'webhook'] as const
@@ -28,6 +28,9 @@ export const notifications = pgTable('notifications', {
   generation: integer(),
   commentId: id('comment'),
   downloadId: id('export'),
+  /** Of a notice before an event is purged: which one it is, and the time that it names. */
+  purgeNotice: integer(),
+  purgeAt: time(),
   createdAt: time().notNull().defaultNow(),
   openedAt: time(),
   clickedAt: time(),

@@ -1,10 +1,12 @@
 import { ROLES } from '../../../lib/contract/roles.ts'
-import { pgTable, primaryKey, text } from '../orm.ts'
+import { integer, pgTable, primaryKey, text } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const organizations = pgTable('organizations', {
   id: id('organization').primaryKey(),
   name: text().notNull(),
+  /** How long archived events are kept, where it is longer than the policy. */
+  eventRetentionYears: integer(),
   createdAt: time().notNull().defaultNow(),
 })
 

@@ -7,6 +7,7 @@ import type { EventRow } from '../../db/schema/events.ts'
 import type { StateOf } from '../../permissions/rule.ts'
 import { found } from '../../requests/found.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
+import { refuseHeld } from '../../requests/refuse-held.ts'
 import type { Write } from '../../requests/request.ts'
 import { eventActions, refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
@@ -131,8 +132,10 @@ export async function removeMedia(
   mediaId: Uuid,
   archive: Archive,
 ): Promise<void> {
-  const { tx } = request
-  await lockForChange(request, id, archive)
+  const { tx, orgId } = request
+  const album = await lockForChange(request, id, archive)
+  // Where a media item was used says to which event it belongs.
+  await refuseHeld(tx, { people: [album.ownerId], organization: orgId, event: album.eventId })
   if (!(await deleteItem(tx, id, mediaId))) throw notFound()
   const row = await updateAlbum(tx, id)
   await recordItem(request, row, { change: 'media_removed', operation: 'remove_media', mediaId })

@@ -1,5 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
+import { refuseHeld } from '../../requests/refuse-held.ts'
 import type { Write } from '../../requests/request.ts'
 import { recordAlbum } from '../events/deletion.ts'
 import { releaseAlbum } from '../events/deletion-queries.ts'
@@ -15,6 +16,7 @@ export async function deleteAlbum(request: Write<typeof albumActions.delete>, id
   const wanted = { orgId, id, callerId: actor.userId }
   const album = await lockPermitted((lock) => findAlbum(tx, { ...wanted, lock }), permit)
   ready(album)
+  await refuseHeld(tx, { people: [album.ownerId], organization: orgId, event: album.eventId })
   await releaseAlbum(tx, id)
   await removeAlbum(tx, id)
   await recordAlbum(request, album)

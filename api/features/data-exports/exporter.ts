@@ -199,6 +199,8 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
   async function makePart(claimed: ClaimedPart, lease: { holder: Uuid; seconds: number }): Promise<void> {
     const { part, of } = claimed
     // What workers before left: objects, and uploads that were not completed.
+    // One of them may still write there: it lost its lease with this claim, so it can commit nothing, and what it adds goes
+    // with the prefix of the export.
     for (let n = 1; n < part.attempts; n++) await deps.store.deletePrefix(folderOf(claimed, n))
     const lost = new AbortController()
     const signal = AbortSignal.any([stopping.signal, lost.signal])

@@ -15,7 +15,8 @@ export const erasureCommands: Commands = {
     options: { all: 'boolean' },
     help: [
       'erasures list [--all]',
-      'show the erasures of accounts that are not completed, or all, with what failed last;',
+      'show the erasures of accounts that are not completed, or all, with what failed last, and',
+      'since when a legal hold keeps one;',
       `the latest ${MAX_LISTED}`,
     ],
     async run({ db }, _, options) {
@@ -91,6 +92,7 @@ const shown = (row: ListedErasure) => ({
   status: row.status,
   requested_at: row.requestedAt,
   completed_at: row.completedAt,
+  held_since: row.heldSince,
   open_steps: row.open,
   last_error: row.lastError,
 })

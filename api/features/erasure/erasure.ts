@@ -95,6 +95,10 @@ export const Erasure = z
   .object({
     ...head,
     completed_at: outputTime().nullable(),
+    held_since: outputTime().nullable().meta({
+      description:
+        'Since when a legal hold keeps it from going on: the account stays closed, and the rest is erased when the hold ends. Null while nothing does',
+    }),
     asked_by: z.enum(['user', 'administrator', 'ledger']).meta({
       id: 'AnonymizationAskedBy',
       description: '`ledger`: the account was erased before, and came back with a backup of the database',
@@ -126,6 +130,7 @@ export function toErasure(
     status: row.status,
     requested_at: timestamp(row.requestedAt),
     completed_at: timestamp(row.completedAt),
+    held_since: timestamp(row.heldSince),
     asked_by: row.askedBy,
     reason: forAdministrator ? row.reason : null,
     steps: steps.map((one) => ({
@@ -167,6 +172,7 @@ export const erasureExample = {
   ...EXAMPLE,
   status: 'completed' as const,
   completed_at: '2026-11-25T16:25:41.000Z',
+  held_since: null,
   asked_by: 'user' as const,
   reason: null,
   steps: [

@@ -235,7 +235,14 @@ export async function recordFailure(tx: Tx, erasureId: Uuid, step: string, messa
 export async function complete(tx: Tx, id: Uuid): Promise<boolean> {
   const { rowCount } = await tx
     .update(erasures)
-    .set({ status: 'completed', completedAt: sql`now()`, reason: null, leaseHolder: null, leaseUntil: null })
+    .set({
+      status: 'completed',
+      completedAt: sql`now()`,
+      heldSince: null,
+      reason: null,
+      leaseHolder: null,
+      leaseUntil: null,
+    })
     .where(and(eq(erasures.id, id), eq(erasures.status, 'processing')))
   await tx.delete(erasureResources).where(eq(erasureResources.erasureId, id))
   return rowCount === 1
@@ -270,6 +277,7 @@ export async function listErasures(tx: Tx, o: { unfinished: boolean; limit: numb
       soleOwnerOf: erasures.soleOwnerOf,
       leaseUntil: erasures.leaseUntil,
       leaseHolder: erasures.leaseHolder,
+      heldSince: erasures.heldSince,
       open: sql<number>`(select count(*)::int from erasure_steps s where ${isOpen})`,
       lastError: sql<string | null>`(select s.step || ': ' || s.last_error from erasure_steps s
         where ${isOpen} and s.last_error is not null order by s.updated_at desc limit 1)`,
@@ -282,11 +290,11 @@ export async function listErasures(tx: Tx, o: { unfinished: boolean; limit: numb
 
 const LATE_SECONDS = 3600
 
-/** How many erasures are not completed an hour after the request. */
+/** How many erasures are not completed an hour after the request, without those that wait for the end of a hold. */
 export async function countLate(tx: Tx): Promise<number> {
   return tx.$count(
     erasures,
-    sql`${erasures.status} = 'processing' and ${erasures.requestedAt} < now() - make_interval(secs => ${LATE_SECONDS})`,
+    sql`${erasures.status} = 'processing' and ${erasures.heldSince} is null and ${erasures.requestedAt} < now() - make_interval(secs => ${LATE_SECONDS})`,
   )
 }
 

@@ -1,9 +1,11 @@
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
+import type { Database } from '../../db/db.ts'
 import type { EraseDeps, ErasedPerson, EraseStep } from '../../personal/part.ts'
-import { isPersonHeld } from '../../retention/holds-queries.ts'
+import { lockHolds } from '../../retention/holds-queries.ts'
 import { audit } from './commands.ts'
+import { isErasureHeld, recordHeld } from './hold-queries.ts'
 import { inOrder, mayRun } from './plan.ts'
 import {
   beginStep,
@@ -22,7 +24,7 @@ const RENEW_MS = 20_000
 /** While something that is in use has to end first. */
 const WAIT_MS = 2_000
 
-/** While a legal hold is on the person. */
+/** While a legal hold keeps something of the person. */
 const HELD_MS = 600_000
 
 /** Tells when to look at the erasure again; undefined once it is completed. */
@@ -64,14 +66,10 @@ async function runSteps(deps: EraseDeps, steps: readonly EraseStep[], person: Er
   for (const step of steps) {
     signal?.throwIfAborted()
     if (done.has(step.name) || !mayRun(step, steps, done)) continue
-    // Before each step: nothing else of a person goes while a legal hold keeps it, and access stays closed.
-    if (step.phase !== 'access' && (await isKept(deps, person))) return { againAfterMs: HELD_MS }
-    try {
-      if (await runStep(deps, step, person)) done.add(step.name)
-    } catch (error) {
-      failures.push(error)
-      await noteFailure(deps, step, person, error)
-    }
+    const ended = await attemptStep(deps, step, person)
+    if (ended === 'held') return { againAfterMs: HELD_MS }
+    if (ended === 'done') done.add(step.name)
+    else if (ended !== 'waiting') failures.push(ended.error)
   }
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} steps of an erasure failed`)
   if (steps.some(({ name }) => !done.has(name))) return { againAfterMs: WAIT_MS }
@@ -79,19 +77,54 @@ async function runSteps(deps: EraseDeps, steps: readonly EraseStep[], person: Er
   return undefined
 }
 
+/** `held`: nothing else of a person goes while a legal hold keeps any of it, and access stays closed. */
+async function attemptStep(
+  deps: EraseDeps,
+  step: EraseStep,
+  person: ErasedPerson,
+): Promise<'done' | 'waiting' | 'held' | { error: unknown }> {
+  const mayBeHeld = step.phase !== 'access'
+  if (mayBeHeld && (await isKept(deps, person))) return 'held'
+  try {
+    return (await runStep(deps, step, person, mayBeHeld ? unlessHeld(deps.db, person) : deps.db)) ? 'done' : 'waiting'
+  } catch (error) {
+    if (error instanceof UnderHold && (await isKept(deps, person))) return 'held'
+    await noteFailure(deps, step, person, error)
+    return { error }
+  }
+}
+
 async function isKept({ db, log }: EraseDeps, { erasureId, userId }: ErasedPerson): Promise<boolean> {
-  const held = await db.read({}, (tx) => isPersonHeld(tx, userId))
+  const held = await db.inTransaction({}, async (tx) => {
+    const held = await isErasureHeld(tx, userId)
+    await recordHeld(tx, erasureId, held)
+    return held
+  })
   if (held) log.info({ erasure: erasureId }, 'an erasure waits for the end of a legal hold')
   return held
 }
 
+/** A hold came while a step was going on: the step runs again when it ends. */
+class UnderHold extends Error {}
+
+/** For a step: no transaction commits after a hold that keeps something of the person. */
+const unlessHeld = (db: Database, { userId }: ErasedPerson): Database => ({
+  ...db,
+  inTransaction: (scope, work) =>
+    db.inTransaction(scope, async (tx) => {
+      await lockHolds(tx)
+      if (await isErasureHeld(tx, userId)) throw new UnderHold('a legal hold keeps it')
+      return work(tx)
+    }),
+})
+
 /** Whether it is done: otherwise something is in use and has to end first. */
-async function runStep(deps: EraseDeps, step: EraseStep, person: ErasedPerson): Promise<boolean> {
+async function runStep(deps: EraseDeps, step: EraseStep, person: ErasedPerson, ofStep: Database): Promise<boolean> {
   const { db } = deps
   const { erasureId } = person
   await db.inTransaction({}, (tx) => beginStep(tx, erasureId, step.name))
   failpoint(`erasure.begun.${step.name}`)
-  const { counts, isWaiting = false } = await step.run(deps, person)
+  const { counts, isWaiting = false } = await step.run({ ...deps, db: ofStep }, person)
   failpoint(`erasure.ran.${step.name}`)
   await db.inTransaction({}, (tx) => recordStep(tx, erasureId, step.name, { counts, isDone: !isWaiting }))
   failpoint(`erasure.recorded.${step.name}`)

@@ -8,6 +8,7 @@ import { claimEvents, countDueEvents, countEvents, type DueEvent, EVENT_LEASES, 
 export const eventArchive: RetentionTarget<DueEvent> = {
   name: 'EventArchive',
   leases: EVENT_LEASES,
+  few: 10,
   total: countEvents,
   countDue: countDueEvents,
   claim: claimEvents,

@@ -1,6 +1,9 @@
+import * as z from 'zod'
 import type { Feature } from '../../feature.ts'
+import { workerPart } from '../../worker/feature-worker.ts'
+import { giveNotices } from './notices.ts'
 
-/** What becomes of archived events: the cold tier, the purge. */
+/** What becomes of archived events: the cold tier, notices to their owners, the purge. */
 export const eventsInArchive: Feature = {
   personal: {},
   erase: [],
@@ -8,4 +11,7 @@ export const eventsInArchive: Feature = {
   routes: () => [],
   actions: [],
   export: { nothing: 'works on what other features keep' },
+  worker: workerPart(z.object({}), (deps) => ({
+    tasks: [{ name: 'event-purge-notices', run: (_, signal) => giveNotices(deps, signal) }],
+  })),
 }

@@ -7,9 +7,9 @@ export const LOOK_AGAIN = 'P30D'
  */
 export const ADDED_WITHIN = 'PT24H'
 
-/** One process purges the media items that it has taken out of the library. Longer than the purge of a few of them takes. */
+/** One process purges the media item that it has taken out of the library. Longer than the purge of one takes. */
 export const MEDIA_LEASE_SECONDS = 600
-/** So many media items leave the library at once. */
-export const BATCH = 25
+/** Of so many media items at once a purge asks which of them stay. */
+export const LOOKAHEAD = 100
 /** An event of which a media item is in other hands, such as a purge of the trash, is looked at again after this time. */
 export const BUSY_SECONDS = 3600

@@ -3,17 +3,22 @@ import { mediaPrefix } from '../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Tx } from '../../db/db.ts'
 import { changesOf } from '../../requests/change.ts'
+import { HELD_SECONDS } from '../../retention/holds-queries.ts'
 import type { Due, HandleDeps, Outcome } from '../../retention/target.ts'
 import { holdAttachedMedia, lockAlbumOf, releaseAlbum, removeEvent } from '../events/deletion-queries.ts'
+import { recordDeletion } from '../media/deletion/commands.ts'
 import { purgeGroup } from '../media/deletion/purge.ts'
 import { findBelonging, findFates, type Group, lockMedia } from './belonging-queries.ts'
-import { ADDED_WITHIN, BATCH, BUSY_SECONDS, MEDIA_LEASE_SECONDS } from './plan.ts'
+import { ADDED_WITHIN, BUSY_SECONDS, LOOKAHEAD, MEDIA_LEASE_SECONDS } from './plan.ts'
 import {
   countBelongings,
   type DueEvent,
+  isEventKept,
   type Leased,
   lockDueEvent,
+  lockLeasedEvent,
   postponeEvent,
+  putBack,
   releaseMedia,
   takeOut,
 } from './queries.ts'
@@ -24,83 +29,133 @@ export interface Lease {
 }
 
 /**
- * Purges an event that was archived so long ago. Its media items that nothing else holds go first, a few at a time: they leave
- * the library, then their objects go, then their rows. The event goes last, so that a process that continues after a death
- * finds what is left. From the first media item on nothing of what is left is changed by others: an archived event is read-only.
+ * Purges an event that was archived so long ago. Its media items that nothing else holds go first, one at a time: each leaves
+ * the library, then its objects go, then its row. The event goes last, so that a process that continues after a death finds
+ * what is left. From the first media item on nothing of what is left is changed by others: an archived event is read-only.
  */
 export async function purgeEvent(deps: HandleDeps, event: DueEvent, lease: Lease): Promise<Outcome> {
   const { db, signal } = deps
   const belonging = await db.read({}, (tx) => findBelonging(tx, event.id))
-  for (let at = 0; at < belonging.length; at += BATCH) {
-    signal.throwIfAborted()
-    const taken = await db.inTransaction({}, (tx) => takeOutMedia(tx, event, lease, belonging.slice(at, at + BATCH)))
-    failpoint('event-purge.taken-out')
-    if (typeof taken === 'string') return taken
-    if (!(await purgeAll(deps, event, lease, taken))) return 'held'
+  for (let at = 0; at < belonging.length; at += LOOKAHEAD) {
+    const some = belonging.slice(at, at + LOOKAHEAD)
+    // Without a lock: it only saves looks at what stays.
+    for (const { group, fate } of await db.read({}, (tx) => fatesOf(tx, event, lease, some))) {
+      signal.throwIfAborted()
+      const ended = fate === 'stays' ? undefined : await purgeOne(deps, event, lease, group)
+      if (ended !== undefined) return ended
+    }
   }
   const outcome = await db.inTransaction({}, (tx) => removeArchived(tx, deps, event, lease))
   failpoint('event-purge.committed')
   return outcome
 }
 
-async function takeOutMedia(
+const fatesOf = (tx: Tx, event: DueEvent, { token }: Lease, groups: readonly Group[]) =>
+  findFates(tx, event.id, groups, { addedWithin: ADDED_WITHIN, token })
+
+/** Undefined: the media item is gone, or stays in the library. Otherwise the event goes no further. */
+async function purgeOne(deps: HandleDeps, event: DueEvent, lease: Lease, group: Group): Promise<Outcome | undefined> {
+  const { db, store, pace, count, signal } = deps
+  const { token } = lease
+  // All that may take long comes before: what has left the library is purged at once.
+  const objects = await objectsOf(store, event.orgId, group)
+  const bytes = objects.reduce((sum, { size }) => sum + size, 0)
+  await pace(bytes)
+  signal.throwIfAborted()
+  const taken = await db.inTransaction({}, (tx) => takeOutGroup(tx, event, lease, group))
+  failpoint('event-purge.taken-out')
+  if (taken !== 'taken') return taken === 'stays' ? undefined : taken
+  let isHeld = false
+  let isOver = false
+  try {
+    const done = await purgeGroup(
+      { db, store },
+      { ids: [...group], token },
+      (tx) => count(tx, { bytes }),
+      (tx) => isEventKept(tx, event.id),
+    )
+    isHeld = done.isHeld
+    isOver = !isHeld
+    return isHeld ? 'held' : undefined
+  } finally {
+    if (!isOver) await giveBack(deps, event, lease, { group, objects, isHeld })
+  }
+}
+
+/** A media item leaves the library, if it is the event's alone. From the commit on no one sees, restores or uses it. */
+async function takeOutGroup(
   tx: Tx,
   event: DueEvent,
   { token, due }: Lease,
-  groups: readonly Group[],
-): Promise<Group[] | Outcome> {
+  group: Group,
+): Promise<'taken' | 'stays' | Outcome> {
   const leased = await lockDueEvent(tx, event, { token, due })
   if (!leased) return 'lost'
   if (leased.isHeld) return hold(tx, event, token)
-  await lockMedia(tx, groups.flat())
-  const fates = await findFates(tx, event.id, groups, { addedWithin: ADDED_WITHIN, token })
-  const leaving = fates.filter(({ fate }) => fate !== 'stays')
-  if (leaving.some(({ isBusy }) => isBusy)) {
+  await lockMedia(tx, group)
+  const [leaving] = await fatesOf(tx, event, { token, due }, [group])
+  if (!leaving || leaving.fate === 'stays') return 'stays'
+  if (leaving.isBusy) {
     await postponeEvent(tx, event.id, token, BUSY_SECONDS)
     return 'lost'
   }
-  const ids = leaving.flatMap(({ group }) => group)
-  if (ids.length > 0) await takeOut(tx, ids, { token, seconds: MEDIA_LEASE_SECONDS })
-  return leaving.map(({ group }) => group)
+  const left = await takeOut(tx, group, { event: event.id, token, seconds: MEDIA_LEASE_SECONDS })
+  const change = changesOf(tx, { orgId: event.orgId, actorId: null, context: null })
+  for (const row of left) await recordDeletion(change, row, { event_id: formatId('event', event.id) })
+  return 'taken'
+}
+
+/**
+ * After a hold or an error: what has lost nothing is put back into the library, or into the trash where it was. Of what has
+ * lost an object the row stays, withdrawn, and says what there was; only the purge of its event goes on with it.
+ */
+async function giveBack(
+  { db, store, log }: HandleDeps,
+  event: DueEvent,
+  { token }: Lease,
+  o: { group: Group; objects: readonly StoredObject[]; isHeld: boolean },
+): Promise<void> {
+  const { group, objects, isHeld } = o
+  const left = await objectsOf(store, event.orgId, group).catch((error: unknown) => {
+    log.warn({ err: error, event: event.id }, 'could not look whether a media item is whole')
+    return undefined
+  })
+  await db.inTransaction({}, async (tx) => {
+    // Not after another process has taken over: it may have begun to delete.
+    const isOurs = await lockLeasedEvent(tx, event, token)
+    await lockMedia(tx, group)
+    if (isOurs && left !== undefined && isSame(left, objects)) {
+      const { audit } = changesOf(tx, { orgId: event.orgId, actorId: null, context: null })
+      for (const row of await putBack(tx, group, event.id)) {
+        await audit('MEDIA_DELETE', row, { operation: 'restore', event_id: formatId('event', event.id) })
+      }
+    }
+    await releaseMedia(tx, group, token)
+    if (isHeld) await hold(tx, event, token)
+  })
 }
 
 async function hold(tx: Tx, { id }: DueEvent, token: Uuid): Promise<Outcome> {
-  await postponeEvent(tx, id, token, BUSY_SECONDS)
+  await postponeEvent(tx, id, token, HELD_SECONDS)
   return 'held'
 }
 
-async function storedBytes(store: HandleDeps['store'], orgId: Uuid, group: Group): Promise<number> {
-  let bytes = 0
-  for (const id of group) for await (const { size } of store.list(mediaPrefix(orgId, id))) bytes += size
-  return bytes
+interface StoredObject {
+  key: string
+  size: number
 }
 
-/** False: a hold keeps one of them, and with it the event. */
-async function purgeAll(
-  deps: HandleDeps,
-  event: DueEvent,
-  { token }: Lease,
-  groups: readonly Group[],
-): Promise<boolean> {
-  const { db, store, pace, count, signal } = deps
-  const left = new Set(groups)
-  try {
-    for (const group of groups) {
-      signal.throwIfAborted()
-      const bytes = await storedBytes(store, event.orgId, group)
-      await pace(bytes)
-      const claimed = { ids: [...group], token }
-      const { isHeld } = await purgeGroup({ db, store }, claimed, (tx) => count(tx, { bytes }))
-      left.delete(group)
-      if (isHeld) {
-        await db.inTransaction({}, (tx) => postponeEvent(tx, event.id, token, BUSY_SECONDS))
-        return false
-      }
-    }
-    return true
-  } finally {
-    if (left.size > 0) await db.inTransaction({}, (tx) => releaseMedia(tx, [...left].flat(), token))
+async function objectsOf(store: HandleDeps['store'], orgId: Uuid, group: Group): Promise<StoredObject[]> {
+  const objects: StoredObject[] = []
+  for (const id of group) {
+    for await (const { key, size } of store.list(mediaPrefix(orgId, id))) objects.push({ key, size })
   }
+  return objects
+}
+
+function isSame(some: readonly StoredObject[], others: readonly StoredObject[]): boolean {
+  const sizes = new Map(others.map(({ key, size }) => [key, size]))
+  return some.length === others.length && some.every(({ key, size }) => sizes.get(key) === size)
 }
 
 /** The event with all that is left of it. What goes is announced and recorded in the transaction in which it goes. */

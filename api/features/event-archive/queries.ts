@@ -5,15 +5,17 @@ import { albumMedia, albums } from '../../db/schema/albums.ts'
 import { comments } from '../../db/schema/comments.ts'
 import { type EventRow, eventParticipants, events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'
-import { media } from '../../db/schema/media.ts'
+import { type MediaRow, media } from '../../db/schema/media.ts'
+import { organizations } from '../../db/schema/organizations.ts'
 import { reactions } from '../../db/schema/reactions.ts'
 import { legalHolds } from '../../db/schema/retention.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.ts'
 import { lease, postpone, releaseLeases } from '../../retention/leases-queries.ts'
-import { cutoffOf } from '../../retention/policies-queries.ts'
+import { constantTime, cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
-import { DEFAULT_PURGE } from '../events/plan.ts'
+import { purgeTime } from '../events/purge-time-queries.ts'
 import { findEvent } from '../events/queries.ts'
+import { FORGOTTEN_DAYS, LAST_NOTICE } from './notice-plan.ts'
 import { LOOK_AGAIN } from './plan.ts'
 
 export const EVENT_LEASES = { table: events, id: events.id }
@@ -25,8 +27,16 @@ export interface DueEvent {
   action: Action
 }
 
-/** Archived at this time or before, an event is due for the purge. */
-const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', DEFAULT_PURGE)
+/** Archived at this time or before, the period of an event is over. */
+const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', null)
+/** Whether the period of the event `e` is over, also by its organization. */
+const isOver = (due: Due, before = toPurge(due)) =>
+  sql`(e.archived_at <= ${before} and ${purgeTime(sql`e`)} <= ${due.at}::timestamptz)`
+/** Whether the owner of the event `e` was told of the purge: of this time, or an earlier one. */
+const isAnnounced = (due: Due) => sql`(e.purge_notice = ${sql.raw(String(LAST_NOTICE))}
+  and e.purge_notice_for <= ${due.at}::timestamptz
+  and e.purge_notice_for > ${due.at}::timestamptz - make_interval(days => ${FORGOTTEN_DAYS})
+  and ${purgeTime(sql`e`)} <= e.purge_notice_for)`
 /** The same for the cold tier. */
 function toCool(due: Due): SQL {
   const after = due.rules.find(({ action }) => action === 'moveToTier')?.after
@@ -44,22 +54,22 @@ const holdsSomeone = sql`exists (select from ${legalHolds} h where h.released_at
     where a.event_id = e.id and h.subject in (a.owner_id, i.added_by, i.caption_by, m.uploader_id))))`
 
 /** The holds on the event `e`. */
-const isEventHeld = sql<boolean>`(${isHeld({ organization: sql`e.org_id`, event: (id) => sql`e.id = ${id}` })}
+export const isEventHeld = sql<boolean>`(${isHeld({ organization: sql`e.org_id`, event: (id) => sql`e.id = ${id}` })}
   or ((select exists (select from ${legalHolds} where released_at is null and kind = 'person')) and ${holdsSomeone}))`
 
 /** In the order of the index alone, which has the lease as well: what is leased costs no look at its row. */
 export const dueToPurge = (due: Due, limit: number) => sql`
   select e.id, e.org_id as "orgId", ${isEventHeld} as held from ${events} e
-  where e.archived_at is not null and e.archived_at <= ${toPurge(due)} and e.lease_at <= now()
-  order by e.archived_at, e.lease_at limit ${limit} for update of e skip locked`
+  where ${isAnnounced(due)} and e.archived_at <= ${toPurge(due)} and e.lease_at <= now()
+  order by e.purge_notice_for, e.lease_at limit ${limit} for update of e skip locked`
 export const dueToCool = (due: Due, limit: number) => sql`
   select e.id, e.org_id as "orgId" from ${events} e
-  where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${toPurge(due)}
+  where e.archived_at is not null and e.archived_at <= ${toCool(due)} and not ${isOver(due)}
     and e.cold_look_at <= ${due.at}::timestamptz and e.lease_at <= now()
   order by e.archived_at, e.cold_look_at limit ${limit} for update of e skip locked`
 
 /**
- * Leases events that are due: those to be purged first, then those whose originals may move, the longest archived first. A
+ * Leases events that are due: those to be purged first, whose owners were told, then those whose originals may move. A
  * held one is looked at again later; moving loses nothing, so that no hold stops it.
  */
 export async function claimEvents(tx: Tx, due: Due, o: ClaimOptions): Promise<{ items: DueEvent[]; held: number }> {
@@ -86,15 +96,19 @@ export async function claimEvents(tx: Tx, due: Due, o: ClaimOptions): Promise<{ 
 /** How many events there are. */
 export const countEvents = (tx: Tx): Promise<number> => tx.$count(events)
 
-/** Later looks for what was held are no work that is due. */
+/**
+ * Later looks for what was held are no work that is due. An event whose period is over is, also before its owner was told: so a
+ * run that finds too much due asks for a confirmation before anyone is told.
+ */
 export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const purge = await constantTime(tx, toPurge(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isEventHeld}))::float8 as held from ${events} e
-    where e.archived_at is not null and e.archived_at <= ${toPurge(due)}`)
+    where e.archived_at is not null and ${isOver(due, purge)}`)
   const cool = await tx.execute<{ n: number }>(sql`
     select count(*)::float8 as n from ${events} e
-    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and e.archived_at > ${toPurge(due)}
-      and e.cold_at is null`)
+    where e.archived_at is not null and e.archived_at <= ${toCool(due)} and not ${isOver(due, purge)}
+      and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held + (cool.rows[0]?.n ?? 0), held }
 }
@@ -108,13 +122,13 @@ export async function listDueEvents(
   const [at, id] = o.after?.split(' ') ?? []
   const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean; purge: boolean }>(sql`
     select e.id, to_char(e.archived_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as since,
-      e.archived_at <= ${toPurge(due)} as purge, e.archived_at <= ${toPurge(due)} and ${isEventHeld} as held,
+      ${isOver(due)} as purge, ${isOver(due)} and ${isEventHeld} as held,
       (select coalesce(sum(m.file_size_bytes), 0)::float8 from ${albums} a join ${albumMedia} i on i.album_id = a.id
         join ${media} m on m.id = i.media_id where a.event_id = e.id
-          and (m.original_tier = 'hot' or e.archived_at <= ${toPurge(due)})) as bytes
+          and (m.original_tier = 'hot' or ${isOver(due)})) as bytes
     from ${events} e
-    where e.archived_at is not null and (e.archived_at <= ${toPurge(due)}
-        or e.archived_at <= ${toCool(due)} and e.cold_at is null)
+    where e.archived_at is not null and (${isOver(due)}
+        or e.archived_at <= ${toCool(due)} and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz)
       ${at === undefined ? sql`` : sql`and (e.archived_at, e.id) > (${at}::timestamptz, ${id}::uuid)`}
     order by e.archived_at, e.id limit ${o.limit}`)
   const end = rows.at(-1)
@@ -141,12 +155,17 @@ export async function lockDueEvent(
   if (action === 'purge') await lockHolds(tx)
   const row = await findEvent(tx, orgId, id, { lock: 'update' })
   if (!row || row.leaseToken !== token) return undefined
+  // Who keeps events for longer from now on waits, or is seen.
+  if (action === 'purge') await tx.execute(sql`select from ${organizations} where id = ${orgId} for share`)
   const { rows } = await tx.execute<{ due: boolean; held: boolean }>(sql`
-    select e.archived_at <= ${action === 'purge' ? toPurge(due) : toCool(due)} as due,
+    select ${action === 'purge' ? sql`${isAnnounced(due)} and e.archived_at <= ${toPurge(due)}` : sql`e.archived_at <= ${toCool(due)}`} as due,
       ${action === 'purge' ? isEventHeld : sql`false`} as held
     from ${events} e where e.id = ${id}`)
   const [now] = rows
-  return now?.due ? { row, isHeld: now.held } : undefined
+  if (now?.due) return { row, isHeld: now.held }
+  // Its period has become longer. The lease goes back, or the run would wait for its end.
+  await postponeEvent(tx, id, token, HELD_SECONDS)
+  return undefined
 }
 
 /** No one works on the event for so long. */
@@ -161,6 +180,12 @@ export async function markCooled(tx: Tx, id: Uuid, due: Due): Promise<boolean> {
     from (select id, cold_at is null as first from ${events} where id = ${id}) before
     where e.id = before.id returning before.first`)
   return rows[0]?.first ?? false
+}
+
+/** The same for an event of which something could not be moved: it comes again with the later looks. Call with the event locked. */
+export async function markLookedAt(tx: Tx, id: Uuid, due: Due): Promise<void> {
+  await tx.execute(sql`update ${events} set cold_look_at = ${due.at}::timestamptz + ${LOOK_AGAIN}::interval,
+    lease_at = now(), lease_token = null where id = ${id}`)
 }
 
 export interface Belongings {
@@ -180,17 +205,78 @@ export async function countBelongings(tx: Tx, id: Uuid): Promise<Belongings> {
   return rows[0] as Belongings
 }
 
-/** Media items leave the library for good: no one sees, restores or uses them from the commit on. Call with them locked. */
-export async function takeOut(tx: Tx, ids: readonly Uuid[], o: { token: Uuid; seconds: number }): Promise<void> {
+/** Whether a hold keeps the event, or someone in it. In a transaction that has `lockHolds`, also at its end. */
+export async function isEventKept(tx: Tx, id: Uuid): Promise<boolean> {
+  const { rows } = await tx.execute<{ held: boolean }>(
+    sql`select ${isEventHeld} as held from ${events} e where e.id = ${id}`,
+  )
+  return rows[0]?.held ?? false
+}
+
+/** Whether the lease is still this one; the event is locked. */
+export async function lockLeasedEvent(tx: Tx, { id, orgId }: DueEvent, token: Uuid): Promise<boolean> {
+  return (await findEvent(tx, orgId, id, { lock: 'update' }))?.leaseToken === token
+}
+
+/** Locks the places of media items in albums, in the order of migration 0012: the trigger takes them row by row. */
+const lockPlaces = (tx: Tx, ids: SQL) =>
+  tx.execute(sql`select from ${albumMedia} where media_id = ${ids} order by media_id, album_id for update`)
+
+type TakenRow = Pick<MediaRow, 'id' | 'orgId' | 'uploaderId' | 'version' | 'deletedAt'>
+
+/**
+ * Media items leave the library with the event. Returns those that were in it, and not in the trash. The times of the
+ * deletion and of the withdrawal are the same for these, by which `putBack` knows them. Call with the rows locked.
+ */
+export async function takeOut(
+  tx: Tx,
+  ids: readonly Uuid[],
+  o: { event: Uuid; token: Uuid; seconds: number },
+): Promise<TakenRow[]> {
   const these = sql`any(${sql.param([...ids])}::uuid[])`
-  // Their places in albums, in the order of migration 0012: the trigger takes them row by row.
-  await tx.execute(sql`select from ${albumMedia} where media_id = ${these} order by media_id, album_id for update`)
-  await tx.execute(sql`update ${media} set deleted_at = coalesce(deleted_at, now()),
-    deleted_by = coalesce(deleted_by, uploader_id), purging_at = coalesce(purging_at, now()),
-    version = version + case when purging_at is null then 1 else 0 end,
-    updated_at = case when purging_at is null then now() else updated_at end
-    where id = ${these}`)
+  await lockPlaces(tx, these)
+  const left = await tx
+    .update(media)
+    .set({
+      deletedAt: sql`coalesce(deleted_at, now())`,
+      deletedBy: sql`coalesce(deleted_by, uploader_id)`,
+      purgingAt: sql`now()`,
+      leavingWith: o.event,
+      version: sql`version + 1`,
+      updatedAt: sql`now()`,
+    })
+    .where(sql`id = ${these} and purging_at is null`)
+    .returning({
+      ...{ id: media.id, orgId: media.orgId, uploaderId: media.uploaderId, version: media.version },
+      ...{ deletedAt: media.deletedAt, isNew: sql<boolean>`deleted_at = purging_at` },
+    })
   await lease(tx, { table: media, id: media.id }, ids, o)
+  return left.filter(({ isNew }) => isNew)
+}
+
+/**
+ * Undoes `takeOut` for what has lost nothing, unless an erasure has taken it since. Returns those that are back in the
+ * library. Call with the event and the rows locked.
+ */
+export async function putBack(tx: Tx, ids: readonly Uuid[], event: Uuid): Promise<{ id: Uuid }[]> {
+  const these = sql`any(${sql.param([...ids])}::uuid[])`
+  await lockPlaces(tx, these)
+  const unlessTrashed = (column: SQL) => sql`case when deleted_at <> purging_at then ${column} end`
+  const back = await tx
+    .update(media)
+    .set({
+      deletedAt: unlessTrashed(sql`deleted_at`),
+      deletedBy: unlessTrashed(sql`deleted_by`),
+      purgingAt: null,
+      leavingWith: null,
+      version: sql`version + 1`,
+      updatedAt: sql`now()`,
+      leaseAt: sql`now()`,
+      leaseToken: null,
+    })
+    .where(sql`id = ${these} and leaving_with = ${event}`)
+    .returning({ id: media.id, deletedAt: media.deletedAt })
+  return back.filter(({ deletedAt }) => deletedAt === null)
 }
 
 /** Gives back the leases of media items that were not purged: the next process of a run may purge them. */

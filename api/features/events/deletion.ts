@@ -1,6 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
+import { refuseHeld } from '../../requests/refuse-held.ts'
 import type { Write } from '../../requests/request.ts'
 import { holdAttachedMedia, lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
 import type { eventActions } from './policy.ts'
@@ -15,6 +16,8 @@ export async function deleteEvent(request: Write<typeof eventActions.delete>, id
   const event = await lockPermitted((lock) => findEvent(tx, orgId, id, lock ? { lock: 'update' } : {}), permit)
   const album = await lockAlbumOf(tx, orgId, id)
   ready({ ...event, albumStatus: album?.status ?? null })
+  const people = [event.ownerId, ...(album ? [album.ownerId] : [])]
+  await refuseHeld(tx, { people, organization: orgId, event: id })
   await holdAttachedMedia(tx, id)
   if (album) {
     await releaseAlbum(tx, album.id)

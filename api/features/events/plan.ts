@@ -43,6 +43,3 @@ export function misplacedTime(
   if (endAt === null || endAt >= startAt) return undefined
   return changes.end_at === undefined ? 'start_at' : 'end_at'
 }
-
-/** When an archived event is purged, where no policy says otherwise. */
-export const DEFAULT_PURGE = 'P7Y'

@@ -27,11 +27,11 @@ import {
   type ParticipantStatus,
 } from '../../db/schema/events.ts'
 import { memberships } from '../../db/schema/organizations.ts'
-import { retentionPolicies } from '../../db/schema/retention.ts'
 import { users } from '../../db/schema/users.ts'
 import type { PageWanted } from '../../requests/page.ts'
 import { ownReaction, reactionCounts } from '../reaction-counts/queries.ts'
-import { type columnsOf, DEFAULT_PURGE } from './plan.ts'
+import type { columnsOf } from './plan.ts'
+import { shownPurgeTime } from './purge-time-queries.ts'
 
 const org = sql.placeholder('org')
 const caller = sql.placeholder('caller')
@@ -124,10 +124,6 @@ export async function takesPart(
 const forCaller = { ...getTableColumns(events), isParticipant: isParticipant(sql`events.id`, caller) }
 export type EventFor = RowOf<typeof forCaller>
 
-/** As the policy in force says; null where it purges no events. A subquery that runs once in a statement. */
-const purgeAfter = sql`(select case when count(*) = 0 then ${sql.raw(`'${DEFAULT_PURGE}'`)}::interval else min(p.purge_after) end
-  from ${retentionPolicies} p where p.target = 'EventArchive')`
-
 const reactedTo = { type: 'meta', event: sql`events.id`, id: sql`events.id` } as const
 
 /**
@@ -153,7 +149,7 @@ const shown = {
   updatedAt: events.updatedAt,
   activatedAt: events.activatedAt,
   archivedAt: events.archivedAt,
-  purgeAt: sql<Date | null>`events.archived_at + ${purgeAfter}`.mapWith(events.archivedAt),
+  purgeAt: shownPurgeTime(sql`events`).mapWith(events.archivedAt),
   participantCount: sql<number>`(select count(*)::int from event_participants p
     where p.event_id = events.id and p.status = 'accepted')`,
   participation: sql<ParticipantStatus | null>`(select p.status from event_participants p
@@ -260,7 +256,7 @@ const shownOfParticipant = {
   updatedAt: sql<Date>`(f.event).updated_at`.mapWith(events.updatedAt),
   activatedAt: sql<Date | null>`(f.event).activated_at`.mapWith(events.activatedAt),
   archivedAt: sql<Date | null>`(f.event).archived_at`.mapWith(events.archivedAt),
-  purgeAt: sql<Date | null>`(f.event).archived_at + ${purgeAfter}`.mapWith(events.archivedAt),
+  purgeAt: shownPurgeTime(sql`(f.event)`).mapWith(events.archivedAt),
   participantCount: sql<number>`f.participant_count`,
   participation: sql<ParticipantStatus | null>`'accepted'`,
   invitationId: sql<Id<'invitation'> | null>`f.invitation_id`,

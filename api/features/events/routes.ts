@@ -246,8 +246,8 @@ export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
       tags,
       summary: 'Delete a draft of an event',
       description:
-        'For the owner of the event and the owners and administrators of the organization. Its invitations, comments and reactions go, and its album, unless that is in `ARCHIVE` (`ALBUM_ARCHIVED`). The media items stay in the library, and highlights of the album with an `album_id` of null. An event that is active can be archived instead (`INVALID_STATE_TRANSITION`); an archived one stays (`EVENT_ARCHIVED`).',
-      problems: ['EVENT_ARCHIVED', 'ALBUM_ARCHIVED', 'INVALID_STATE_TRANSITION'],
+        'For the owner of the event and the owners and administrators of the organization. Its invitations, comments and reactions go, and its album, unless that is in `ARCHIVE` (`ALBUM_ARCHIVED`). The media items stay in the library, and highlights of the album with an `album_id` of null. An event that is active can be archived instead (`INVALID_STATE_TRANSITION`); an archived one stays (`EVENT_ARCHIVED`), and so does what a legal hold keeps (`LEGAL_HOLD`).',
+      problems: ['EVENT_ARCHIVED', 'ALBUM_ARCHIVED', 'INVALID_STATE_TRANSITION', 'LEGAL_HOLD'],
       action: eventActions.delete,
       params: OneEvent,
       status: 204,

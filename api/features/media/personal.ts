@@ -26,6 +26,7 @@ const tables: PersonalPart['personal'] = {
       placeholder: { erase: 'row deleted', canary: 'token' },
       conversion_batch: { harmless: 'random' },
       lease_token: { harmless: 'random' },
+      leaving_with: { harmless: 'the id of an event' },
     },
   },
   media_months: { holds: 'how many media items an organization has of a month', kept: 'always', columns: {} },

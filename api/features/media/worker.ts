@@ -110,7 +110,7 @@ export const MEDIA_GAUGES: readonly GaugeOfRows[] = [
   },
   {
     name: 'purge_oldest_due_seconds',
-    help: 'How long the purge of the oldest deleted media item has been due; 0 when none is, NaN when the database does not answer',
+    help: 'How long the purge of the oldest deleted media item that no legal hold keeps has been due; 0 when none is, NaN when the database does not answer',
     read: oldestPurgeSeconds,
   },
 ]

@@ -4,7 +4,13 @@ import { invitationLinks, type LinkSettings } from '../invitations/links.ts'
 import type { Rendered } from './channel.ts'
 import type { Gathered } from './gather.ts'
 import { cleanFacts, render } from './templates/render.ts'
-import { type DownloadFacts, type Facts, type Language, languageOf, type MentionFacts } from './templates/template.ts'
+import {
+  type DownloadFacts,
+  type Facts,
+  type InvitationFacts,
+  type Language,
+  languageOf,
+} from './templates/template.ts'
 import { hashOfAddress, unsubscribeToken } from './unsubscribe-token.ts'
 
 export interface ComposeSettings extends Omit<LinkSettings, 'INVITATION_QR'> {
@@ -61,10 +67,10 @@ export function composer(settings: ComposeSettings) {
   }
 }
 /** The view of the page, by its name in the address. A download takes a sign-in: its mail opens nothing by itself. */
-const viewOf = (facts: MentionFacts | DownloadFacts): string | URLSearchParams =>
-  facts.template === 'Mention.v1'
-    ? new URLSearchParams({ event: formatId('event', facts.eventId) })
-    : DOWNLOAD_VIEWS[facts.kind]
+const viewOf = (facts: Exclude<Facts, InvitationFacts>): string | URLSearchParams =>
+  facts.template === 'DownloadReady.v1'
+    ? DOWNLOAD_VIEWS[facts.kind]
+    : new URLSearchParams({ event: formatId('event', facts.eventId) })
 const DOWNLOAD_VIEWS: Record<DownloadFacts['kind'], string> = { data: 'my-data', audit: 'audit' }
 
 export type Compose = ReturnType<typeof composer>

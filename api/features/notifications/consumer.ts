@@ -3,17 +3,18 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import type { Consumer } from '../../worker/consumers/consumer.ts'
 import type { ChannelPart } from './channel.ts'
-import { insertDeliveries, insertInvited, insertMentioned } from './queries.ts'
+import { insertDeliveries, insertInvited, insertMentioned, insertPurgeSoon } from './queries.ts'
 
 /** Writes down who is to be told of what, and where. Whether it is still to be told is decided when it is sent. */
 export function notificationConsumer(parts: readonly ChannelPart[], wake: () => void): Consumer {
   return {
     name: 'notifications',
-    types: ['InvitationDue', 'USER_MENTIONED'],
+    types: ['InvitationDue', 'USER_MENTIONED', 'EventPurgeSoon'],
     async handle(tx, events) {
       const invited = await insertInvited(tx, events.flatMap(dueInvitation))
       const mentioned = await insertMentioned(tx, events.flatMap(dueMention))
-      await address(tx, parts, [...invited, ...mentioned])
+      const purged = await insertPurgeSoon(tx, events.flatMap(duePurge))
+      await address(tx, parts, [...invited, ...mentioned, ...purged])
     },
     committed: wake,
   }
@@ -35,4 +36,9 @@ const dueInvitation = (event: ReceivedEvent) =>
 const dueMention = (event: ReceivedEvent) =>
   event.type === 'USER_MENTIONED'
     ? [{ commentId: event.payload.comment_id, userId: event.payload.mentioned_user_id }]
+    : []
+
+const duePurge = (event: ReceivedEvent) =>
+  event.type === 'EventPurgeSoon'
+    ? [{ eventId: event.payload.event_id, notice: event.payload.notice, purgeAt: event.payload.purge_at }]
     : []

@@ -8,8 +8,8 @@ import { findDownload } from '../downloads/queries.ts'
 import { findEvent } from '../events/queries.ts'
 import { invitationToSend, type ToSend } from '../invitations/sending.ts'
 import { findMedia } from '../media/queries.ts'
-import { findNameAt, findNotification, findRecipient, followGeneration } from './queries.ts'
-import type { DownloadFacts } from './templates/template.ts'
+import { findEventToPurge, findNameAt, findNotification, findRecipient, followGeneration } from './queries.ts'
+import type { DownloadFacts, PurgeSoonFacts } from './templates/template.ts'
 
 type Said =
   | { template: 'EventInvitation.v1'; invitation: ToSend }
@@ -22,6 +22,7 @@ type Said =
       excerpt: string
     }
   | DownloadFacts
+  | PurgeSoonFacts
 
 /** What a notification says, as it is at the moment of sending; the link of an invitation is still to be minted. */
 export type Gathered = { locale: string | null } & Said
@@ -49,6 +50,8 @@ function saidBy(tx: Tx, notification: NotificationRow, isOut: boolean): Promise<
       return mention(tx, notification)
     case 'DownloadReady.v1':
       return download(tx, notification)
+    case 'EventPurgeSoon.v1':
+      return purgeSoon(tx, notification)
   }
 }
 
@@ -57,6 +60,13 @@ async function download(tx: Tx, { downloadId }: NotificationRow): Promise<Said |
   if (!found) return { withheld: 'the download has ended' }
   const { id, kind, files, bytes, expiresAt } = found
   return { template: 'DownloadReady.v1', downloadId: id, kind, files, bytes, expiresAt }
+}
+
+async function purgeSoon(tx: Tx, { eventId, userId, purgeAt }: NotificationRow): Promise<Said | Withheld> {
+  if (eventId === null || userId === null || purgeAt === null) throw new Error('a notification without a cause')
+  const event = await findEventToPurge(tx, { eventId, userId, purgeAt })
+  if (!event) return { withheld: 'the event is not purged at that time any more, or is not the user’s to care for' }
+  return { template: 'EventPurgeSoon.v1', eventId, title: event.title, purgeAt }
 }
 
 async function invitation(tx: Tx, notification: NotificationRow, isOut: boolean): Promise<Said | Withheld> {

@@ -9,7 +9,7 @@ const Channel = z.enum(PERSONAL_CHANNELS).meta({ id: 'PersonalChannel' })
 const Template = z.enum(TEMPLATES).meta({
   id: 'NotificationTemplate',
   description:
-    'EventInvitation.v1: the user is invited to an event. Mention.v1: a comment mentions the user. DownloadReady.v1: an export that the user asked for can be downloaded',
+    'EventInvitation.v1: the user is invited to an event. Mention.v1: a comment mentions the user. DownloadReady.v1: an export that the user asked for can be downloaded. EventPurgeSoon.v1: an archived event of the user will be purged',
 })
 const NotificationPreference = z
   .object({ channel: Channel, template: Template, enabled: z.boolean() })

@@ -4,7 +4,7 @@ import { and, eq, inArray, isNotNull, or, sql } from '../../db/orm.ts'
 import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
 import { users } from '../../db/schema/users.ts'
 import { APP_NOW } from '../../retention/clock.ts'
-import { isHeld } from '../../retention/holds-queries.ts'
+import { isHeld, lockHolds } from '../../retention/holds-queries.ts'
 import type { DownloadKey } from '../downloads/queries.ts'
 import { isParticipant } from '../events/queries.ts'
 import type { Addressed, ChannelName } from './channel.ts'
@@ -55,6 +55,46 @@ export async function insertMentioned(tx: Tx, due: readonly DueMention[]): Promi
   return rows.map(({ id }) => id)
 }
 
+export interface DuePurge {
+  eventId: Uuid
+  notice: 'first' | 'last'
+  purgeAt: string
+}
+
+/**
+ * A notification for each of these notices that is still true: to the owner of the event, or to the owners of the organization
+ * where the owner of the event is no member any more. Returns the new ones.
+ */
+export async function insertPurgeSoon(tx: Tx, due: readonly DuePurge[]): Promise<Uuid[]> {
+  if (due.length === 0) return []
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`
+    insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
+    select gen_random_uuid(), e.org_id, 'EventPurgeSoon.v1', e.id, m.user_id, given.notice, given.purge_at
+    from unnest(${sql.param(due.map((one) => one.eventId))}::uuid[],
+        ${sql.param(due.map((one) => PURGE_NOTICES[one.notice]))}::smallint[],
+        ${sql.param(due.map((one) => one.purgeAt))}::timestamptz[]) as given (event_id, notice, purge_at)
+      join events e on e.id = given.event_id and e.purge_notice_for = given.purge_at
+      join memberships m on m.org_id = e.org_id and ${isToldOfPurge}
+    on conflict do nothing returning id`)
+  return rows.map(({ id }) => id)
+}
+const PURGE_NOTICES = { first: 1, last: 2 } as const
+
+/** Whether the member `m` is told of the purge of the event `e`. */
+const isToldOfPurge = sql`(m.user_id = e.owner_id or m.role = 'owner' and not exists (
+  select from memberships o where o.org_id = e.org_id and o.user_id = e.owner_id))`
+
+/** The event, as long as it will be purged at the time that the notification names, and is the user's to care for. */
+export async function findEventToPurge(
+  tx: Tx,
+  o: { eventId: Uuid; userId: Uuid; purgeAt: Date },
+): Promise<{ title: string } | undefined> {
+  const { rows } = await tx.execute<{ title: string }>(sql`
+    select e.title from events e join memberships m on m.org_id = e.org_id and m.user_id = ${o.userId}
+    where e.id = ${o.eventId} and e.purge_notice_for = ${o.purgeAt.toISOString()}::timestamptz and ${isToldOfPurge}`)
+  return rows[0]
+}
+
 /** A notification of this download, unless there is one. Returns whether it is new. */
 export async function insertDownloadReady(tx: Tx, { id, userId }: DownloadKey): Promise<boolean> {
   const row = { id: id as Uuid, template: 'DownloadReady.v1' as const, userId, downloadId: id }
@@ -100,9 +140,10 @@ export async function findNotification(tx: Tx, id: Uuid): Promise<NotificationRo
 
 /**
  * Deletes notifications that are older than `days`, except those of events that are still to come: the link of their mail
- * leads through them. Returns how many; call again while it returns `batch`.
+ * leads through them, and those under a hold. Returns how many; call again while it returns `batch`.
  */
 export async function deleteOldNotifications(tx: Tx, days: number, batch: number): Promise<number> {
+  await lockHolds(tx)
   const old = sql`select ctid from ${notifications}
     where ${notifications.createdAt} < ${APP_NOW} - make_interval(days => ${days})
       and not exists (select from events where events.id = ${notifications.eventId} and events.status = 'active'

@@ -5,7 +5,7 @@ import { events } from '../../db/schema/events.ts'
 import { notifications } from '../../db/schema/notifications.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.ts'
 import { lease, postpone } from '../../retention/leases-queries.ts'
-import { cutoffOf } from '../../retention/policies-queries.ts'
+import { constantTime, cutoffOf } from '../../retention/policies-queries.ts'
 import type { ClaimOptions, Due } from '../../retention/target.ts'
 
 export const NOTIFICATION_LEASES = { table: notifications, id: notifications.id }
@@ -52,18 +52,13 @@ export async function deleteLeased(tx: Tx, o: { ids: readonly Uuid[]; token: Uui
   return free.length
 }
 
-export async function countNotifications(tx: Tx): Promise<number> {
-  const { rows } = await tx.execute<{ n: number }>(
-    sql`select reltuples::float8 as n from pg_class where oid = 'notifications'::regclass`,
-  )
-  const estimate = rows[0]?.n ?? 0
-  return estimate > 10_000 ? estimate : tx.$count(notifications)
-}
+export const countNotifications = (tx: Tx): Promise<number> => tx.$count(notifications)
 
 export async function countDueNotifications(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const at = await constantTime(tx, before(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isNotificationHeld}))::float8 as held
-    from ${notifications} n where n.created_at < ${before(due)} and not ${isNeeded}`)
+    from ${notifications} n where n.created_at < ${at} and not ${isNeeded}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }

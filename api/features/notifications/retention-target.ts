@@ -20,6 +20,7 @@ const AT_ONCE = 50
 export const oldNotifications: RetentionTarget<Some> = {
   name: 'Notifications',
   leases: NOTIFICATION_LEASES,
+  few: 1000,
   total: countNotifications,
   countDue: countDueNotifications,
   async claim(tx, due, o) {

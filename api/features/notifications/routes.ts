@@ -19,9 +19,11 @@ const example: NotificationPreferences = {
     { channel: 'email', template: 'EventInvitation.v1', enabled: true },
     { channel: 'email', template: 'Mention.v1', enabled: false },
     { channel: 'email', template: 'DownloadReady.v1', enabled: true },
+    { channel: 'email', template: 'EventPurgeSoon.v1', enabled: true },
     { channel: 'push', template: 'EventInvitation.v1', enabled: true },
     { channel: 'push', template: 'Mention.v1', enabled: true },
     { channel: 'push', template: 'DownloadReady.v1', enabled: true },
+    { channel: 'push', template: 'EventPurgeSoon.v1', enabled: true },
   ],
 }
 const raw = { contentTypes: ['text/html'], statuses: { 200: 'A page for the recipient' } }

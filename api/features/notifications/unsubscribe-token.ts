@@ -13,7 +13,12 @@ export interface Unsubscription {
 export const hashOfAddress = (address: string) => createHash('sha256').update(address.toLowerCase()).digest('hex')
 
 /** Links in mails that were sent have these numbers for ever. */
-const NUMBERS: Record<Template, number> = { 'EventInvitation.v1': 0, 'Mention.v1': 1, 'DownloadReady.v1': 2 }
+const NUMBERS: Record<Template, number> = {
+  'EventInvitation.v1': 0,
+  'Mention.v1': 1,
+  'DownloadReady.v1': 2,
+  'EventPurgeSoon.v1': 3,
+}
 const TEMPLATES = Object.keys(NUMBERS) as Template[]
 
 const TOKEN = /^([a-z0-9]{1,8})\.([0-9]{1,2})\.(usr_[0-9a-z]{26}|[0-9a-f]{64})\.([A-Za-z0-9_-]{22})$/

@@ -1,5 +1,5 @@
 import { parseId, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { invalid, Problem } from '../../../lib/contract/problem.ts'
 import type { Role } from '../../../lib/contract/roles.ts'
 import { insertAudit } from '../../audit/queries.ts'
 import { isIdentifier, userIdOf } from '../../auth/verify-token.ts'
@@ -10,18 +10,22 @@ import { type Change, changesOf } from '../../requests/change.ts'
 import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
 import { tidyText } from '../../requests/text.ts'
-import { isLastOwner, type memberActions, unlessLastOwner } from './policy.ts'
+import { isLastOwner, type memberActions, type organizationActions, unlessLastOwner } from './policy.ts'
 import {
   deleteMembership,
   ensureUser,
   findListedMember,
+  findOrganization,
   findUserById,
   findUsersByEmail,
   insertMembership,
   insertOrganization,
+  isLongerThanPolicy,
   type ListedMember,
   lockMembers,
   lockOrganization,
+  type OrganizationRow,
+  setEventRetention,
   updateRole,
 } from './queries.ts'
 
@@ -154,6 +158,28 @@ export async function changeMember(
     await audit('ADMIN_ACTION', { id: userId }, { operation: 'change role', from: target.role, to: role })
   }
   return found(await findListedMember(tx, orgId, userId))
+}
+
+/**
+ * Sets for how many years the organization keeps archived events. Never shorter than the policy in force: a value that is not
+ * longer is refused, and one that a later policy outlasts has no effect.
+ */
+export async function changeOrganization(
+  { tx, orgId, audit }: Write<typeof organizationActions.update>,
+  years: number | null,
+): Promise<OrganizationRow> {
+  if (years !== null && !(await isLongerThanPolicy(tx, years)))
+    throw invalid([{ field: 'body.event_retention_years', issue: 'must be longer than the installation keeps events' }])
+  const before = await setEventRetention(tx, orgId, years)
+  if (before !== years) {
+    await audit(
+      'ADMIN_ACTION',
+      { id: orgId },
+      { operation: 'set event retention', from: before, to: years },
+      'organization',
+    )
+  }
+  return found(await findOrganization(tx, orgId))
 }
 
 /** What features above this one add to it: the pending invitations to a user, who is removed. */

@@ -4,14 +4,14 @@ import { organizationCommands } from './administration.ts'
 import type { AboveOrganizations } from './commands.ts'
 import { organizationsPart } from './erasure.ts'
 import { ownOrganizations } from './own-data.ts'
-import { memberActions } from './policy.ts'
+import { memberActions, organizationActions } from './policy.ts'
 import { organizationRoutes } from './routes.ts'
 
 export const organizations = (above: AboveOrganizations): Feature => ({
   ...organizationsPart,
-  tags: { Organizations: 'Members of an organization.' },
+  tags: { Organizations: 'Members and settings of an organization.' },
   routes: (deps) => organizationRoutes(deps, above),
-  actions: Object.values(memberActions),
+  actions: [...Object.values(organizationActions), ...Object.values(memberActions)],
   export: ownOrganizations,
   commands: organizationCommands,
   // A member is named by the user.

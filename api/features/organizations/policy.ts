@@ -27,6 +27,14 @@ export const unlessLastOwner: State<{ isLastOwner: boolean }> = ({ isLastOwner }
     ? { code: 'CONFLICT', message: 'An organization needs at least one owner; make another member an owner first' }
     : undefined
 
+/** Owners alone: what is kept for longer is theirs to answer for. */
+export const organizationOwner = fact('organization_owner', 'owners of the organization', (a) => a.role === 'owner')
+
+export const organizationActions = {
+  read: onOrganization('organization.read', 'see the settings of an organization', member),
+  update: onOrganization('organization.update', 'change the settings of an organization', organizationOwner),
+} as const
+
 export const memberActions = {
   list: onOrganization('member.list', 'list the members of an organization', member),
   // Decided twice: on the member with the present role, and with the new one.

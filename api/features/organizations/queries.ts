@@ -6,6 +6,8 @@ import { memberships, organizations } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { Member } from '../../permissions/queries.ts'
 import type { PageWanted } from '../../requests/page.ts'
+import { APP_NOW } from '../../retention/clock.ts'
+import { purgeAfter } from '../../retention/policies-queries.ts'
 import { boundsOfYear, containing } from './policy.ts'
 
 export async function insertOrganization(tx: Tx, name: string): Promise<Uuid> {
@@ -22,6 +24,38 @@ export async function lockOrganization(tx: Tx, id: Uuid): Promise<{ name: string
     .where(eq(organizations.id, id))
     .for('update')
   return row
+}
+
+export async function findOrganization(tx: Tx, id: Uuid) {
+  const [row] = await tx
+    .select({ id: organizations.id, name: organizations.name, eventRetentionYears: organizations.eventRetentionYears })
+    .from(organizations)
+    .where(eq(organizations.id, id))
+  return row
+}
+export type OrganizationRow = NonNullable<Awaited<ReturnType<typeof findOrganization>>>
+
+/**
+ * Whether so many years are longer than the policy in force keeps archived events. True where no policy purges any, so that the
+ * setting can be made before there is one.
+ */
+export async function isLongerThanPolicy(tx: Tx, years: number): Promise<boolean> {
+  const policy = purgeAfter('EventArchive', null)
+  const { rows } = await tx.execute<{ longer: boolean }>(sql`
+    select coalesce(${APP_NOW} + make_interval(years => ${years}::integer) > ${APP_NOW} + ${policy}, true) as longer`)
+  return rows[0]?.longer ?? false
+}
+
+/**
+ * Sets how long archived events are kept. A purge that is in its last transaction shares a lock of the row: this waits for it,
+ * and later ones see the change. Returns what it was before.
+ */
+export async function setEventRetention(tx: Tx, id: Uuid, years: number | null): Promise<number | null> {
+  const { rows } = await tx.execute<{ before: number | null }>(sql`
+    update organizations o set event_retention_years = ${years}::smallint
+    from (select id, event_retention_years from organizations where id = ${id} for update) was
+    where o.id = was.id returning was.event_retention_years as before`)
+  return rows[0]?.before ?? null
 }
 
 /**

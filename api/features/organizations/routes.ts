@@ -5,10 +5,19 @@ import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import type { PageWanted } from '../../requests/page.ts'
 import { EXAMPLE_ID, pageQuery, pathId, pathUser, text, wholeNumber } from '../../requests/schemas.ts'
-import { type AboveOrganizations, changeMember, removeMember } from './commands.ts'
+import { type AboveOrganizations, changeMember, changeOrganization, removeMember } from './commands.ts'
 import { Member, MemberList, RoleName, toMember } from './member.ts'
-import { memberActions } from './policy.ts'
-import { countMembers, findOrganizationName, listMembers, searchMembers } from './queries.ts'
+import { Organization, UpdateOrganization } from './organization.ts'
+import { memberActions, organizationActions } from './policy.ts'
+import {
+  countMembers,
+  findOrganization,
+  findOrganizationName,
+  listMembers,
+  type OrganizationRow,
+  searchMembers,
+} from './queries.ts'
+import { MAX_EVENT_RETENTION_YEARS } from './retention-plan.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
 const OneMember = InOrg.extend({ user_id: pathUser() })
@@ -22,9 +31,51 @@ const example: z.input<typeof Member> = {
   can: ['member.change_role', 'member.remove'],
 }
 
+const ORGANIZATION: z.input<typeof Organization> = {
+  org_id: EXAMPLE_ID,
+  name: 'Class of 1994',
+  event_retention_years: 20,
+}
+const toOrganization = ({ id, name, eventRetentionYears }: OrganizationRow): z.input<typeof Organization> => ({
+  org_id: id,
+  name,
+  event_retention_years: eventRetentionYears,
+})
+
 export function organizationRoutes(deps: ApiDeps, above: AboveOrganizations): Route[] {
   const { read, write } = inOrganization(deps)
   return [
+    read({
+      method: 'get',
+      path: '/api/organizations/{org_id}',
+      operationId: 'getOrganization',
+      tags,
+      summary: 'Show the settings of an organization',
+      description: 'An addition to the interface specification. For members.',
+      action: organizationActions.read,
+      params: InOrg,
+      response: Organization,
+      examples: { response: ORGANIZATION },
+      async handle({ tx, orgId, member }) {
+        await member
+        return toOrganization(found(await findOrganization(tx, orgId)))
+      },
+    }),
+    write({
+      method: 'patch',
+      path: '/api/organizations/{org_id}',
+      operationId: 'updateOrganization',
+      tags,
+      summary: 'Change how long an organization keeps archived events',
+      description: `An addition to the interface specification. For owners of the organization. At most ${MAX_EVENT_RETENTION_YEARS} years, and longer than the installation keeps archived events; null follows the installation. \`purge_at\` of archived events follows at once. A shorter time than before purges no event before its owner was told.`,
+      action: organizationActions.update,
+      params: InOrg,
+      body: UpdateOrganization,
+      status: 200,
+      response: Organization,
+      examples: { request: { event_retention_years: 20 }, response: ORGANIZATION },
+      handle: async (request) => toOrganization(await changeOrganization(request, request.body.event_retention_years)),
+    }),
     read({
       method: 'get',
       path: '/api/organizations/{org_id}/members',

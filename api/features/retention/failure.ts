@@ -2,8 +2,8 @@ import type { RetentionError } from '../../../lib/contract/retention.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 
-/** What failed does not hold up the others, and is tried again after this time: by a later run. */
-const FAILED_SECONDS = 3600
+/** What failed is tried again after this time. Longer than a day, so that it does not stand in front of all runs of a daily policy. */
+const FAILED_SECONDS = 90_000
 /** A lock in the store whose end is unknown, such as a legal hold there. */
 const LOCKED_SECONDS = 86_400
 

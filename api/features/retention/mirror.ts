@@ -1,16 +1,9 @@
-import { GROUP, VERSION } from '../../../crds/kind.ts'
-import { ClusterError, type KubeObject, type Reflection, type Resource } from '../../../lib/runtime/kube/cluster.ts'
+import { RETENTION_POLICIES } from '../../../crds/retention-policy.ts'
+import { ClusterError, type KubeObject, type Reflection } from '../../../lib/runtime/kube/cluster.ts'
 import type { FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import { keyedQueue } from '../../worker/keyed-queue.ts'
 import { replacePolicies } from './mirror-queries.ts'
 import { PolicyObject, policiesInForce } from './policy-plan.ts'
-
-export const RETENTION_POLICIES: Resource = {
-  group: GROUP,
-  version: VERSION,
-  plural: 'retentionpolicies',
-  kind: 'RetentionPolicy',
-}
 
 type Deps = Pick<FeatureWorkerDeps, 'db' | 'cluster' | 'namespace' | 'log'>
 

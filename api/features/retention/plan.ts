@@ -4,8 +4,6 @@ import type { RetentionRun } from '../../../lib/contract/retention.ts'
 export const MAX_SKEW_MS = 3_600_000
 /** More than this since the last run of the target: a clock may have jumped, since a month has no fewer slots than one. */
 export const MAX_PAUSE_DAYS = 31
-/** So few may all be due, as in a new installation. */
-export const ALWAYS_ALLOWED = 1000
 
 export interface Refusal {
   ended: 'ClockSkew' | 'ConfirmationRequired' | 'StoreUnavailable'
@@ -25,9 +23,13 @@ export function judgeClocks(databaseMs: number, ownMs: number): Refusal | undefi
 
 /** Refuses what looks like a clock that has jumped, or a rule that was not meant. A person can confirm it. */
 export function judgeAmount(
-  o: { daysSinceLast: number | null; due: number; total: number } & Pick<RetentionRun, 'maxDuePercent' | 'confirmed'>,
+  o: { daysSinceLast: number | null; due: number; few: number; held: number; total: number } & Pick<
+    RetentionRun,
+    'maxDuePercent' | 'confirmed'
+  >,
 ): Refusal | undefined {
-  if (o.confirmed) return undefined
+  // A person who is asked about nothing learns to confirm everything.
+  if (o.confirmed || o.due + o.held === 0) return undefined
   const refuse = (reason: string): Refusal => ({ ended: 'ConfirmationRequired', reason })
   if (o.daysSinceLast !== null && o.daysSinceLast > MAX_PAUSE_DAYS) {
     const days = Math.floor(o.daysSinceLast)
@@ -36,9 +38,9 @@ export function judgeAmount(
     )
   }
   const percent = o.total > 0 ? (100 * o.due) / o.total : 0
-  if (o.due > ALWAYS_ALLOWED && percent > o.maxDuePercent) {
+  if (o.due > o.few && percent > o.maxDuePercent) {
     return refuse(
-      `${o.due} of about ${o.total} are due, more than maxDuePercent (${o.maxDuePercent}) allows; confirm the run`,
+      `${o.due} of ${o.total} are due, more than maxDuePercent (${o.maxDuePercent}) allows; confirm the run`,
     )
   }
   return undefined
@@ -53,6 +55,8 @@ export function reasonOf(o: { refusal: string | undefined; held: number }): stri
 
 /** After so many refusals in a row the store counts as unavailable. */
 export const MAX_REFUSALS = 20
+/** The same for items in a row: a store that answers, and allows no deletion. */
+export const MAX_REFUSED_ITEMS = 100
 /** Pause after the n-th refusal in a row, from 1: one second, doubled up to a minute. */
 export const refusalPauseMs = (refusals: number): number => Math.min(60_000, 1000 * 2 ** (refusals - 1))
 

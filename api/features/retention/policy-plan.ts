@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { byAge } from '../../../crds/retention-policy.ts'
 import { daysOf, RETENTION_TARGETS, RetentionRule, type RetentionTarget } from '../../../crds/retention-rules.ts'
 
 /** What the worker reads of a RetentionPolicy. */
@@ -26,10 +27,7 @@ export interface PolicyInForce {
 
 /** Of several policies for one target the oldest is in force, then the first by name: the operator says the same in status. */
 export function policiesInForce(policies: readonly PolicyObject[]): PolicyInForce[] {
-  const inOrder = [...policies].sort(
-    ({ metadata: a }, { metadata: b }) =>
-      Date.parse(a.creationTimestamp) - Date.parse(b.creationTimestamp) || (a.name < b.name ? -1 : 1),
-  )
+  const inOrder = [...policies].sort(byAge)
   return RETENTION_TARGETS.flatMap((target) => {
     const policy = inOrder.find(({ spec }) => spec.target === target)
     if (!policy) return []

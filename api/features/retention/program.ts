@@ -1,3 +1,4 @@
+import { constants, setPriority } from 'node:os'
 import * as z from 'zod'
 import { RetentionRun, retentionMessage } from '../../../lib/contract/retention.ts'
 import { int, json, loadConfig } from '../../../lib/runtime/config.ts'
@@ -19,6 +20,8 @@ const Config = StoreConfig.safeExtend({
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })
 
+// On one machine requests and conversions come first. In a pod, it is the pod's CPU request that decides.
+setPriority(constants.priority.PRIORITY_LOW)
 const config = loadConfig(Config)
 armFailpoint(config.KEEPSAKE_FAILPOINT)
 const log = openLog({ program: 'retention', level: config.LOG_LEVEL })

@@ -16,7 +16,10 @@ export interface Registered {
   /** `app_now()` when the run began; null before that. */
   clockAt: string | null
   ended: RetentionResult['ended'] | null
-  /** Between the last run of the target that began, and this one. Null: there was none. */
+  /**
+   * Between the last run of the target that began, and this one. Null: there was none. Dry runs do not count, for nothing asks
+   * before them; nor do runs by a clock that has been set back since.
+   */
   daysSinceLast: number | null
 }
 
@@ -37,7 +40,8 @@ export async function registerRun(tx: Tx, run: RetentionRun): Promise<Registered
     select (extract(epoch from clock_timestamp()) * 1000)::float8 as now, ${exactly(APP_NOW)} as "appNow",
       ${exactly(sql`r.clock_at`)} as "clockAt", r.ended,
       (extract(epoch from ${APP_NOW} - (select max(o.clock_at) from ${retentionRuns} o
-        where o.target = r.target and o.run <> r.run)) / 86400)::float8 as days
+        where o.target = r.target and o.run <> r.run and not o.dry_run
+          and o.clock_at <= ${APP_NOW} + interval '1 hour')) / 86400)::float8 as days
     from ${retentionRuns} r where r.run = ${run.run}`)
   const [row] = rows
   if (!row) throw new Error(`the run ${run.run} has no row`)
@@ -163,7 +167,7 @@ const KEPT_DAYS = 90
 export async function deleteOldRuns(tx: Tx, limit: number): Promise<{ run: string; report: string | null }[]> {
   const old = sql`select r.run from ${retentionRuns} r where r.started_at < now() - make_interval(days => ${KEPT_DAYS})
     and exists (select from ${retentionRuns} o where o.target = r.target and o.clock_at is not null
-      and o.started_at > r.started_at)
+      and not o.dry_run and o.started_at > r.started_at)
     order by r.started_at limit ${limit}`
   return tx
     .delete(retentionRuns)

@@ -43,11 +43,11 @@ async function begin(
   if (seen.clockAt !== null) return { due: dueAt(seen.clockAt) }
   const due = dueAt(seen.appNow)
   // Before the guards are asked, not in the transaction that records their answer: counting may take a while.
-  const [{ due: count, held }, total] = await db.read({}, async (tx) => [
-    await target.countDue(tx, due),
-    await target.total(tx),
-  ])
-  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, total })
+  const { count, held, total } = await db.read({}, async (tx) => {
+    const { due: count, held } = await target.countDue(tx, due)
+    return { count, held, total: count > target.few ? await target.total(tx) : count }
+  })
+  const refusal = run.dryRun ? undefined : judgeAmount({ ...run, ...seen, due: count, few: target.few, held, total })
   if (refusal) {
     await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...refusal, due: count, held }))
     return { refusal }

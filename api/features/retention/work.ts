@@ -7,7 +7,7 @@ import type { HandleDeps } from '../../retention/target.ts'
 import type { Work } from './deps.ts'
 import { failureOf, isSlowDown, isUnavailable } from './failure.ts'
 import { openPace } from './pace.ts'
-import { MAX_AT_ONCE, MAX_REFUSALS, nextAtOnce, refusalPauseMs, shareOf } from './plan.ts'
+import { MAX_AT_ONCE, MAX_REFUSALS, MAX_REFUSED_ITEMS, nextAtOnce, refusalPauseMs, shareOf } from './plan.ts'
 import { addCounts, addError } from './queries.ts'
 
 const LEASE_SECONDS = 600
@@ -45,9 +45,9 @@ function stopOf({ deps, run }: Work): 'Stopped' | 'WindowClosed' | undefined {
 }
 
 /** What a peer has leased is left over if it dies: waits for it. Returns how many looks in a row have found nothing at all. */
-async function restIdle({ deps, target }: Work, emptyLooks: number): Promise<number> {
+async function restIdle({ deps, target, due }: Work, emptyLooks: number): Promise<number> {
   const { db, signal, waitMs = WAIT_MS } = deps
-  const isBusy = await db.read({}, (tx) => isLeased(tx, target.leases))
+  const isBusy = await db.read({}, (tx) => isLeased(tx, target.leases, target.isDue?.(due)))
   await sleep(waitMs * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => {})
   return isBusy ? 0 : emptyLooks + 1
 }
@@ -56,6 +56,8 @@ function openBatches({ deps, target, run, due, process }: Work) {
   const { db, store, log, signal, leaseSeconds = LEASE_SECONDS, pauseMs = refusalPauseMs } = deps
   /** Refusals of the store in a row, of whatever item. */
   let refusals = 0
+  /** Items in a row that the store refused while it answered otherwise. */
+  let refusedItems = 0
   let atOnce = MAX_AT_ONCE
   let hasSlowedDown = false
   const of = { run: run.run, process }
@@ -68,14 +70,8 @@ function openBatches({ deps, target, run, due, process }: Work) {
   /** Whether the item is over; false: the store is unavailable, or too many ask it at once, or the process is to end. */
   async function handleOne(item: object, token: Uuid, isNeeded: () => boolean): Promise<boolean> {
     for (let attempt = 1; refusals < MAX_REFUSALS; attempt++) {
-      const error = await target.handle(handling, item, { token, due }).then(
-        () => undefined,
-        (thrown: unknown) => thrown ?? new Error('failed'),
-      )
-      if (error === undefined) {
-        refusals = 0
-        return true
-      }
+      const error = await attemptOf(item, token)
+      if (error === undefined) return true
       if (signal.aborted) return false
       if (await isOwnFault(error, attempt)) {
         await fail(item, token, error)
@@ -84,6 +80,20 @@ function openBatches({ deps, target, run, due, process }: Work) {
       if (!(await isRepeated(error, isNeeded))) return false
     }
     return false
+  }
+
+  /** What it failed with; undefined: the item is over. */
+  async function attemptOf(item: object, token: Uuid): Promise<unknown> {
+    try {
+      const outcome = await target.handle(handling, item, { token, due })
+      // Not due any more, or another's. A lease that is left in place would keep the run waiting.
+      if (outcome === 'lost') await giveBack([item], token)
+      refusals = 0
+      refusedItems = 0
+      return undefined
+    } catch (error) {
+      return error ?? new Error('failed')
+    }
   }
 
   /** After a refusal: waits, unless the store asks for fewer at once and this is one too many. */
@@ -104,6 +114,9 @@ function openBatches({ deps, target, run, due, process }: Work) {
   async function fail(item: object, token: Uuid, error: unknown): Promise<void> {
     const { rows, id } = target.about(item)
     const { until, ...said } = failureOf(error)
+    // The store has answered: what it refused is this item.
+    refusals = 0
+    if (isUnavailable(error)) refusedItems += 1
     log.warn({ err: error, id, run: run.run }, 'an item could not be handled; a later run tries it again')
     await db.inTransaction({}, async (tx) => {
       await postpone(tx, target.leases, rows, { until, token })
@@ -118,7 +131,10 @@ function openBatches({ deps, target, run, due, process }: Work) {
       (error: unknown) => log.warn({ err: error, run: run.run }, 'could not renew leases; they may end'),
     )
   }
-  const mayGoOn = () => !signal.aborted && !isClosed(run) && refusals < MAX_REFUSALS
+  const giveBack = (some: Iterable<object>, token: Uuid) =>
+    db.inTransaction({}, (tx) => releaseLeases(tx, target.leases, { ids: rowsOf(some), token }))
+  const isRefused = () => refusals >= MAX_REFUSALS || refusedItems >= MAX_REFUSED_ITEMS
+  const mayGoOn = () => !signal.aborted && !isClosed(run) && !isRefused()
 
   return {
     /** Handles leased items, several at once. Returns whether the store is unavailable. What was not begun is given back. */
@@ -141,11 +157,9 @@ function openBatches({ deps, target, run, due, process }: Work) {
       } finally {
         clearInterval(renewal)
         atOnce = nextAtOnce(atOnce, hasSlowedDown)
-        if (left.size > 0) {
-          await db.inTransaction({}, (tx) => releaseLeases(tx, target.leases, { ids: rowsOf(left), token }))
-        }
+        if (left.size > 0) await giveBack(left, token)
       }
-      return refusals >= MAX_REFUSALS
+      return isRefused()
     },
   }
 }

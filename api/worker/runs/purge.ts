@@ -28,6 +28,8 @@ export interface PurgeDeps extends PurgeReports {
 export interface LookedAt<Claim> {
   /** Claims what is due. Until the lease ends no other worker gets it. */
   claim(o: { limit: number; leaseSeconds: number }): Promise<Claim[]>
+  /** Whether something that came since the claim keeps the objects. */
+  isKept?(claim: Claim): Promise<boolean>
   prefixOf(claim: Claim): string
   /** How often the prefix has been found empty in a row, including this time if it is empty. */
   looksOf(claim: Claim): number
@@ -62,6 +64,7 @@ export async function purgePrefixes<Claim>(
 }
 
 async function purgePrefix<Claim>(deps: PurgeDeps, looked: LookedAt<Claim>, claim: Claim): Promise<number> {
+  if (await looked.isKept?.(claim)) return 0
   const wasRunning = (await looked.stop?.(claim)) ?? false
   const found = await deps.store.deletePrefix(looked.prefixOf(claim))
   deps.onObjectsDeleted?.(found)

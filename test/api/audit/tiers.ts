@@ -1,10 +1,13 @@
 import t, { type Test } from 'tap'
+import { sweepAttempts } from '../../../api/audit/archive/attempts.ts'
 import { auditDays } from '../../../api/audit/archive/audit-target.ts'
-import { writeDay } from '../../../api/audit/archive/write-day.ts'
+import type { DueDay } from '../../../api/audit/archive/tier-queries.ts'
+import { verify } from '../../../api/audit/verify.ts'
 import type { HandleDeps } from '../../../api/retention/target.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import type { RetentionRun } from '../../../lib/contract/retention.ts'
-import { auditWorld } from '../../support/audit.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
+import { archiveDay, auditWorld } from '../../support/audit.ts'
 import { testStore } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
 import { matchWhole } from '../../support/match-whole.ts'
@@ -116,9 +119,51 @@ t.test('a day leaves the database, goes cold and ends, and the log is proved all
 
 t.test('a day that someone marks as purged before its time is found', async (t) => {
   const log = await agedLog(t)
-  await writeDay({ db: log.worker, store: log.store }, { day: log.dayOf(3), tier: 'warm' })
+  await archiveDay({ db: log.worker, store: log.store }, log.dayOf(3))
   await log.sql(`update audit_archives set tier = 'purged'`)
   t.match((await log.verify()).findings, [{ what: 'purged early', day: log.dayOf(3) }])
+})
+
+t.test('a proof of the log finds nothing wrong with days that move meanwhile', async (t) => {
+  const log = await agedLog(t)
+  await log.entries(1, { days: 3 })
+  await log.seal()
+  await log.anchorAgain()
+  /** Runs it once, before the first call. */
+  const once = (work: () => Promise<unknown>) => {
+    let done: Promise<unknown> | undefined
+    return () => (done ??= work())
+  }
+  const proveWhile = async (what: string, at: 'head' | 'get' | 'connect') => {
+    const first = once(log.run)
+    const store = {
+      ...log.store,
+      list: (prefix: string) => log.store.list(prefix),
+      async head(key: string) {
+        if (at === 'head' && key.startsWith('audit/days/')) await first()
+        return log.store.head(key)
+      },
+      async get(...given: Parameters<ObjectStore['get']>) {
+        if (at === 'get' && given[0].startsWith('audit/days/')) await first()
+        return log.store.get(...given)
+      },
+    }
+    // The chains of a day are read on a connection of their own.
+    const connect = async () => {
+      if (at === 'connect') await first()
+      return log.worker.pool.connect()
+    }
+    const db = { ...log.worker, pool: { connect } as typeof log.worker.pool }
+    const report = await verify({ db, store }, {})
+    t.strictSame(report.findings, [], what)
+    return report
+  }
+  await shiftClock(log.admin, PAST)
+  t.match(await proveWhile('out of the database', 'connect'), { entries: 13 })
+  await shiftClock(log.admin, '2 years 2 days')
+  t.match(await proveWhile('to the cold tier', 'head'), { entries: 13, archived: 13 })
+  await shiftClock(log.admin, '7 years 2 days')
+  t.match(await proveWhile('to their end', 'get'), { purged: 2, entries: 5 })
 })
 
 t.test('a day with late entries outlives the chain that they are in', async (t) => {
@@ -181,6 +226,7 @@ t.test('killed at any step, the next run ends it, and each day once', async (t) 
     `select count(*)::int as n from audit_log where details->>'operation' = 'purge audit day'`,
   )
   t.equal(n, 3)
+  await sweepAttempts({ db: log.worker, store: log.store })
   const keys: string[] = []
   for await (const { key } of log.store.list('audit/days/')) keys.push(key)
   t.strictSame(keys, [])
@@ -192,6 +238,124 @@ t.test('two processes at once never move one day twice', async (t) => {
   const [one, two] = await Promise.all([log.run(), log.run()])
   t.strictSame([...one, ...two], Array(2).fill('archive done'))
   t.equal(log.total.moved, 2)
+})
+
+t.test('a process that stood still for longer than its lease cannot touch what another one has archived', async (t) => {
+  const log = await agedLog(t)
+  await shiftClock(log.admin, PAST)
+  const due = await log.due()
+  const claim = async () => {
+    const token = newUuid()
+    const claimed = await log.worker.inTransaction({}, (tx) =>
+      auditDays.claim(tx, due, { limit: 1, seconds: 60, token }),
+    )
+    return { token, item: claimed.items[0] as DueDay }
+  }
+  const keys = async () => {
+    const found: string[] = []
+    for await (const { key } of log.store.list('audit/days/')) found.push(key)
+    return found
+  }
+  const endLeases = () => log.sql('update audit_day_leases set lease_at = now()')
+  const archived = (day: string) => log.sql('select object_key from audit_archives where day = $1', [day])
+  /** Stands still at the first call of a method of the store, until it is told to go on. */
+  function stuckAt(method: 'put' | 'head') {
+    const [there, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const original = log.store[method] as (...given: unknown[]) => Promise<unknown>
+    const store = {
+      ...log.store,
+      list: (prefix: string) => log.store.list(prefix),
+      async [method](...given: unknown[]) {
+        there.resolve()
+        await gate.promise
+        return original(...given)
+      },
+    } as unknown as ObjectStore
+    return { store, there: there.promise, goOn: gate.resolve }
+  }
+
+  await t.test('before it writes: the table is gone when it reads on', async (t) => {
+    const { token, item } = await claim()
+    const stuck = stuckAt('put')
+    const stale = auditDays.handle({ ...log.deps, store: stuck.store }, item, { token, due })
+    await stuck.there
+    await endLeases()
+    const other = await claim()
+    t.equal(other.item.day, item.day)
+    t.equal(await auditDays.handle(log.deps, other.item, { token: other.token, due }), 'done')
+    const before = await archived(item.day)
+    stuck.goOn()
+    t.equal(await stale, 'lost')
+    t.strictSame(await archived(item.day), before)
+    t.match(await log.verify(), { entries: 12, findings: [] })
+    t.strictSame(await keys(), [before[0].object_key], 'and its own object is gone')
+    t.strictSame(await log.sql('select from audit_day_attempts'), [])
+  })
+
+  await t.test('after it wrote: what the sweep gave up never becomes the object of the day', async (t) => {
+    const { token, item } = await claim()
+    const [there, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let transactions = 0
+    const db: HandleDeps['db'] = {
+      ...log.worker,
+      async inTransaction(...given) {
+        transactions += 1
+        // The first one notes the attempt, the second one makes its object the day's.
+        if (transactions === 2) {
+          there.resolve()
+          await gate.promise
+        }
+        return log.worker.inTransaction(...given)
+      },
+    }
+    const stale = auditDays.handle({ ...log.deps, db }, item, { token, due })
+    await there.promise
+    const sweep = () => sweepAttempts({ db: log.worker, store: log.store })
+    await sweep()
+    t.equal((await keys()).length, 2, 'while its lease lasts it is left alone')
+    await endLeases()
+    await sweep()
+    t.equal((await keys()).length, 1, 'nobody else has taken the day, and its token is still there')
+    gate.resolve()
+    t.equal(await stale, 'lost')
+    t.strictSame(await archived(item.day), [])
+    t.strictSame(await log.run(), ['archive done'])
+    t.match(await log.verify(), { entries: 12, findings: [] })
+  })
+})
+
+t.test('a file that has not what the chains and the anchor of its day say is refused', async (t) => {
+  const log = await agedLog(t)
+  await shiftClock(log.admin, PAST)
+  const sweep = async () => {
+    await log.sql('update audit_day_leases set lease_at = now(), lease_token = null')
+    await sweepAttempts({ db: log.worker, store: log.store })
+  }
+  const isEmpty = async (what: string) => {
+    t.strictSame(await log.sql('select from audit_archives'), [], what)
+    for await (const { key } of log.store.list('audit/days/')) t.fail(`${what} ${key}`)
+  }
+  const day = log.dayOf(3)
+  await log.sql(`create table saved as select * from audit_heads`)
+  await log.sql(`delete from audit_heads where day = $1`, [day])
+  await t.rejects(log.run(), { message: `the chains of ${day} are not those of its anchor` })
+  await sweep()
+  await isEmpty('without the ends of its chains')
+  await log.sql(`insert into audit_heads select * from saved where day = $1`, [day])
+  await log.sql(
+    `delete from audit_log where id = (select min(id::text)::uuid from audit_log
+    where (occurred_at at time zone 'UTC')::date = $1)`,
+    [day],
+  )
+  await t.rejects(log.run(), {
+    message: /^the file of .* has 3 entries, 0 of them late; the log has 3, with 4 in 4 links/,
+  })
+  await sweep()
+  await isEmpty('with an entry less')
+  t.strictSame(
+    await log.tables(),
+    [3, 2, 1].map((ago) => log.dayOf(ago).slice(-2)),
+  )
 })
 
 t.test('who cannot have the lock of the log leaves the day for later, and changes wait for no one', async (t) => {

@@ -5,11 +5,9 @@ import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { writeDayFile } from '../../../api/audit/archive/day-file.ts'
 import { entryOf } from '../../../api/audit/archive/line.ts'
-import { writeDay } from '../../../api/audit/archive/write-day.ts'
 import { standingOf } from '../../../api/audit/verify-plan.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
-import { auditDayKey } from '../../../lib/contract/object-keys.ts'
-import { auditWorld } from '../../support/audit.ts'
+import { archiveDay, auditWorld } from '../../support/audit.ts'
 import { testStore } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
 import { matchWhole } from '../../support/match-whole.ts'
@@ -227,10 +225,9 @@ t.test('a day without entries is archived and proved', async (t) => {
   await log.seal()
   await log.anchor()
   const [{ day }] = await log.sql(`select ((now() at time zone 'UTC')::date - 2)::text as day`)
-  await writeDay({ db: log.db, store }, { day, tier: 'warm' })
+  const key = (await archiveDay({ db: log.db, store }, day)) ?? ''
   matchWhole(t, await log.sql('select entries::int, members from audit_archives'), [{ entries: 0, members: [] }])
   t.strictSame(await log.findings(), [])
-  const key = auditDayKey(day)
   const packed = await buffer((await store.get(key)).body)
   packed[packed.length - 1] = 1
   await store.put(key, packed, { contentType: 'application/gzip' })
@@ -245,7 +242,8 @@ t.test('archived days are proved from their objects', async (t) => {
   await log.seal()
   await log.anchorAgain()
   const deps = { db: log.db, store }
-  for (const ago of [3, 2]) await writeDay(deps, { day: day(ago), tier: 'warm' })
+  await archiveDay(deps, day(3))
+  const key = (await archiveDay(deps, day(2))) ?? ''
   t.match(await log.verify(), { entries: 25, archived: 13, findings: [] }, 'while the database has them, too')
   const drop = (ago: number) => {
     const name = day(ago).replaceAll('-', '')
@@ -262,7 +260,6 @@ t.test('archived days are proved from their objects', async (t) => {
     'the late one of an earlier day',
   )
 
-  const key = auditDayKey(day(2))
   const packed = await buffer((await store.get(key)).body)
   const find = async (what: string, expected: object[]) => {
     const findings = await log.findings()

@@ -9,6 +9,7 @@ import { startApiProcess } from '../../support/api-process.ts'
 import { ask } from '../../support/ask.ts'
 import { eventually } from '../../support/eventually.ts'
 import { matchWhole } from '../../support/match-whole.ts'
+import { whileHeld } from '../../support/while-held.ts'
 
 // Refresh tokens, with a provider whose tokens work once. Two replicas.
 const api = await startTestApi(t)
@@ -114,6 +115,28 @@ t.test('a sign-out while the provider is asked: the new tokens are given back', 
   identity.hold(undefined)
   t.equal((await renewing).status, 401)
   t.equal(identity.revoked().length, before + 1)
+})
+
+t.test('a session that ends while its new tokens are recorded: they are given back', async (t) => {
+  const first = await signedIn()
+  const ending = {
+    text: 'update sessions set ended_at = now() where user_id = $1 and id = $2',
+    values: [first.id, uuidOf('session', first.session_id)],
+  }
+  await whileHeld(database, ending, async (holder) => {
+    const { rows } = await holder.query('select pg_backend_pid() as pid')
+    const renewing = refresh(first.refresh_token)
+    await eventually('the request to wait', async () => {
+      const waiting = await admin.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
+        rows[0].pid,
+      ])
+      return waiting.rows.length > 0
+    })
+    await holder.query('commit')
+    t.equal((await renewing).status, 401)
+  })
+  const recorded = await audited(first.session_id)
+  t.match(recorded.at(-1), { action: 'TOKEN_REFRESH', result: 'denied' })
 })
 
 t.test('a provider that does not rotate them: the same token goes on', async (t) => {

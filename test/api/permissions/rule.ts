@@ -51,6 +51,8 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'user.read_self': ['owner', 'admin', 'member', null],
   'user.read_connections': ['owner', 'admin', 'member', null],
   'user.list_connected': ['owner', 'admin', 'member', null],
+  'organization.read': ['owner', 'admin', 'member'],
+  'organization.update': ['owner'],
   'member.list': ['owner', 'admin', 'member'],
   'member.change_role': ['owner', 'admin'],
   'member.remove': ['owner', 'admin', 'uploader'],

@@ -115,6 +115,6 @@ t.test('what is left out gets its default, and kubectl shows the columns', async
   const table = await plane.kubectl('--namespace', namespace, 'get', 'rp', object.metadata.name)
   t.match(
     table.split('\n')[0],
-    /^NAME +TARGET +SCHEDULE +ACTIVE +LAST +ENDED +MOVED +PURGED +FAILURES +NEXT +READY +AGE/,
+    /^NAME +TARGET +SCHEDULE +LAST +ENDED +DRY-RUN +MOVED +PURGED +FAILURES +NEXT +READY +REASON +AGE/,
   )
 })

@@ -36,8 +36,8 @@ export interface Phone {
   untilConverted(id: string): Promise<Media>
 }
 
-/** Servers, Secrets and the chart; resolves when the API answers. */
-export async function install(t: Test): Promise<Installation> {
+/** Servers, Secrets and the chart, with `more` for helm; resolves when the API answers. */
+export async function install(t: Test, more: readonly string[] = []): Promise<Installation> {
   const cluster = await nodeCluster(t)
   const address = cluster.nodeAddress
   if (address === undefined || cluster.provider !== 'modules') {
@@ -49,7 +49,7 @@ export async function install(t: Test): Promise<Installation> {
   await namespace.kubectl('label', 'namespace', namespace.name, 'pod-security.kubernetes.io/enforce=restricted')
   const release = await prepareRelease(t, cluster, namespace, services)
   // Other suites on the same cluster bring the custom resource without Helm.
-  await release.install('--take-ownership')
+  await release.install('--take-ownership', ...more)
   t.teardown(() => release.helm('uninstall', 'reunion', '--ignore-not-found', '--wait').then(() => undefined))
   return { cluster, namespace, services, release, phone: await phoneOf(services) }
 }

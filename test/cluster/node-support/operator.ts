@@ -19,6 +19,7 @@ export const storeEnvironment = (s3: S3Options): Record<string, string> => ({
   S3_SECRET_KEY: s3.secretKey,
   ...(s3.publicEndpoint && { S3_PUBLIC_ENDPOINT: s3.publicEndpoint }),
   ...(s3.ca && { S3_CA: s3.ca }),
+  ...(s3.coldClass && { S3_COLD_CLASS: s3.coldClass }),
 })
 
 /** Small requests: several of these pods fit on the test's node. */

@@ -12,7 +12,7 @@ import { openSettings, type Settings } from '../../../local/settings.ts'
 import { privateCa } from '../../support/private-ca.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { startNats } from '../../support/services/nats.ts'
-import { startRadosGateway, type TlsFiles } from '../../support/services/radosgw.ts'
+import { COLD_CLASS, type GatewayOptions, startRadosGateway } from '../../support/services/radosgw.ts'
 import { type SmtpWorld, smtpServer } from '../../support/smtp.ts'
 
 /** What the chart expects to be there already, as real servers beside the node. */
@@ -42,7 +42,7 @@ export async function startServices(owner: Owner, address: string): Promise<Serv
   const [databaseUrl, natsUrl, s3, { identity, settings }, mail] = await Promise.all([
     startPostgres(owner, folder, address),
     startJetStream(owner, address),
-    startPrivateS3(owner, address),
+    startPrivateS3(owner, address, { isTiered: true }),
     startIdentity(owner, folder, address),
     startMail(owner, address),
   ])
@@ -54,18 +54,20 @@ export async function startServices(owner: Owner, address: string): Promise<Serv
 export const startS3 = (owner: Owner, address: string): Promise<S3Options> => startGateway(owner, address)
 
 /** The same; from pods it is only reached by TLS, and they have to be told whose certificates to accept. */
-export async function startPrivateS3(owner: Owner, address: string): Promise<S3Options> {
+export async function startPrivateS3(
+  owner: Owner,
+  address: string,
+  { isTiered = false }: Pick<GatewayOptions, 'isTiered'> = {},
+): Promise<S3Options> {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-ca-'))
   owner.teardown(() => rm(folder, { recursive: true, force: true }))
   const { ca, files } = privateCa(folder, address)
-  return { ...(await startGateway(owner, address, files)), ca }
+  const s3 = await startGateway(owner, address, { tls: files, isTiered })
+  return { ...s3, ca, ...(isTiered && { coldClass: COLD_CLASS }) }
 }
 
-async function startGateway(owner: Owner, address: string, tls?: TlsFiles): Promise<S3Options> {
-  const gateway = installed(
-    await startRadosGateway({ host: address, ...(tls && { tls }) }),
-    'Ceph (radosgw ceph-mon ceph-osd ceph-common)',
-  )
+async function startGateway(owner: Owner, host: string, more: GatewayOptions = {}): Promise<S3Options> {
+  const gateway = installed(await startRadosGateway({ host, ...more }), 'Ceph (radosgw ceph-mon ceph-osd ceph-common)')
   owner.teardown(() => gateway.stop())
   return gateway.s3
 }

@@ -8,7 +8,7 @@ import { isObjectKey } from '../../../lib/runtime/object-store/key.ts'
 t.test('a cold key lies below the same prefix, and tells the key that the object had', async (t) => {
   const [org, media] = [newUuid(), newUuid()]
   t.equal(coldKeyOf(originalKey(org, media)), `${mediaPrefix(org, media)}cold/original`)
-  t.equal(coldKeyOf(auditDayKey('2026-01-31')), 'audit/days/cold/2026-01-31.jsonl.gz')
+  t.equal(coldKeyOf(auditDayKey('2026-01-31', media)), `audit/days/cold/2026-01-31.${media}.jsonl.gz`)
   const segments = fc.array(fc.stringMatching(/^[A-Za-z0-9._=@+-]{1,20}$/).filter(isObjectKey), {
     minLength: 2,
     maxLength: 6,

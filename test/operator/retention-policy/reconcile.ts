@@ -1,6 +1,7 @@
 import t from 'tap'
 import { CONFIRM_RUN, parseRetentionPolicy, RUN_REQUESTED } from '../../../crds/retention-policy.ts'
-import { ClusterError, JOBS, type KubeObject } from '../../../lib/runtime/kube/cluster.ts'
+import { ClusterError, JOBS, type KubeObject, PODS } from '../../../lib/runtime/kube/cluster.ts'
+import type { Pod } from '../../../operator/jobs/batch.ts'
 import { planRetention } from '../../../operator/retention-policy/plan.ts'
 import { aResult, EVERY_TEN, retentionWorld, template } from '../../support/retention-world.ts'
 import type { Fault } from '../../support/store-cluster.ts'
@@ -11,7 +12,11 @@ t.test('a policy waits for its first slot, and costs nothing meanwhile', async (
   const w = retentionWorld()
   await w.settle()
   t.match(w.ready(), { status: 'True', reason: 'Scheduled', message: /The next run starts at / })
-  t.match(w.status(), { nextRun: w.firstSlot.toISOString(), schedule: EVERY_TEN, scheduledSince: String })
+  t.match(w.status(), {
+    nextRun: w.firstSlot.toISOString().replace('.000Z', 'Z'),
+    schedule: EVERY_TEN,
+    scheduledSince: String,
+  })
   t.equal(w.seen()?.metadata.finalizers, undefined, 'it can be deleted where no operator is any more')
   const before = w.writes.length
   const looked = ['get', 'list'] as const
@@ -94,6 +99,44 @@ t.test('the furthest result of the pods is recorded before the Job may go', asyn
   t.match(w.ready(), { status: 'True', reason: 'Scheduled' })
   t.match(w.events.at(-1), { type: 'Warning', reason: 'RunFinished', note: /8 purged, 80 bytes, 1 failures/ })
   t.equal(w.recorded.length, 1)
+})
+
+t.test('the end of a dry run says what it would have done', async (t) => {
+  const w = retentionWorld({ spec: { dryRun: true } })
+  w.minutes(0)
+  await w.settle()
+  w.addPod('a')
+  w.endPod('a', aResult({ purged: 8, bytes: 80, due: 8, report: 'retention/reports/x' }))
+  w.completeJob()
+  await w.settle()
+  t.match(w.status().lastRun, { purged: 8, dryRun: true, report: 'retention/reports/x' })
+  t.match(w.events.at(-1)?.note, /^Dry run trash-\d+ ended as Finished: would have moved 0 and purged 8, 80 bytes$/)
+})
+
+t.test('a run says that the node of one of its pods does not report, until it does', async (t) => {
+  const w = retentionWorld({ spec: { parallelism: 2 } })
+  w.minutes(0)
+  await w.settle()
+  for (const name of ['a', 'b']) w.addPod(name)
+  const conditions = (ready: string) => [
+    { type: 'Ready', status: ready, lastTransitionTime: '2026-11-26T10:00:00Z' },
+    { type: 'ContainersReady', status: 'True' },
+  ]
+  const hear = (ready: string) => {
+    const key = { namespace: w.key.namespace, name: 'b' }
+    w.store.setStatus<Pod>(PODS, key, { phase: 'Running', conditions: conditions(ready) })
+  }
+  hear('False')
+  await w.settle()
+  t.match(w.ready(), {
+    status: 'False',
+    reason: 'NodeUnreachable',
+    message: /the pod b has not reported since 2026-11-26T10/,
+  })
+  t.match(w.events.at(-1), { type: 'Warning', reason: 'NodeUnreachable' })
+  hear('True')
+  await w.settle()
+  t.match(w.ready(), { status: 'True', reason: 'Running' })
 })
 
 t.test('a result counts also when its pod is gone before anyone looks', async (t) => {
@@ -390,17 +433,23 @@ t.test('a request is refused in words', async (t) => {
   t.match(await refusal(retentionWorld({ template: undefined })), /^Refused: the operator has no template/)
 })
 
+/** Its first run has asked for a confirmation. */
+async function askingWorld() {
+  const w = retentionWorld()
+  w.minutes(0)
+  await w.settle()
+  const first = w.job().metadata.name
+  w.addPod('a')
+  w.endPod('a', aResult({ due: 5000, ended: 'ConfirmationRequired', reason: '5000 of 6000 are due' }))
+  w.completeJob()
+  await w.settle()
+  return { w, first }
+}
+
 t.test(
   'after a run that asks for a confirmation, the operator starts none until an administrator confirms',
   async (t) => {
-    const w = retentionWorld()
-    w.minutes(0)
-    await w.settle()
-    const first = w.job().metadata.name
-    w.addPod('a')
-    w.endPod('a', aResult({ due: 5000, ended: 'ConfirmationRequired', reason: '5000 of 6000 are due' }))
-    w.completeJob()
-    await w.settle()
+    const { w, first } = await askingWorld()
     t.match(w.ready(), { status: 'False', reason: 'ConfirmationRequired', message: new RegExp(`confirm-run=${first}`) })
     w.minutes(20)
     await w.settle()
@@ -421,6 +470,15 @@ t.test(
   },
 )
 
+t.test('a confirmation is of the last run, and of the rules that it had', async (t) => {
+  const { w, first } = await askingWorld()
+  w.edit({ spec: { rules: [{ after: 'P1D', action: 'purge' }] }, metadata: { generation: 2 } })
+  w.annotate(CONFIRM_RUN, first)
+  await w.settle()
+  t.match(w.status().lastConfirmation, { value: first, answer: /^Refused: the policy was edited since this run/ })
+  for (const job of w.jobs()) t.match(w.run(job.metadata.name), { confirmed: false })
+})
+
 t.test('a window keeps a slot waiting, and ends what starts in it', async (t) => {
   const w = retentionWorld({ spec: { schedule: EVERY_TEN } })
   const hhmm = (minutes: number) => new Date(w.firstSlot.getTime() + minutes * 60_000).toISOString().slice(11, 16)
@@ -428,7 +486,7 @@ t.test('a window keeps a slot waiting, and ends what starts in it', async (t) =>
   w.minutes(12)
   await w.settle()
   t.strictSame(w.jobs(), [])
-  t.equal(w.status().nextRun, new Date(w.firstSlot.getTime() + 35 * 60_000).toISOString())
+  t.equal(Date.parse(w.status().nextRun ?? ''), w.firstSlot.getTime() + 35 * 60_000)
   t.match(await w.once(), { requeueAfterMs: 600_000 })
   w.minutes(35)
   await w.settle()

@@ -37,6 +37,7 @@ const LEASE_SECONDS = 600
 export const unusedPieces: RetentionTarget<Pieces> = {
   name: 'PieceCache',
   leases: PIECE_LEASES,
+  few: 1000,
   total: countPieces,
   countDue: countDuePieces,
   claim: (tx, due, o) => claimUnused(tx, dueByRun(due), o),
@@ -74,7 +75,7 @@ async function purgePieces(
   const seen = await db.read({}, (tx) => stateOf(tx, pieces, { token, lock: false }))
   if (seen === 'free') await store.deletePrefix(piecesPrefix(pieces.orgId, pieces.mediaId))
   failpoint('pieces.emptied')
-  return db.inTransaction({}, async (tx): Promise<Outcome> => {
+  const outcome = await db.inTransaction({}, async (tx): Promise<Outcome> => {
     const state = await stateOf(tx, pieces, { token, lock: true })
     if (state === 'lost') return 'lost'
     if (state === 'free' && seen === 'free') {
@@ -85,6 +86,8 @@ async function purgePieces(
     await keepPieces(tx, pieces.mediaId, { seconds: state === 'held' ? HELD_SECONDS : 0 })
     return state === 'held' ? 'held' : 'lost'
   })
+  failpoint('pieces.committed')
+  return outcome
 }
 
 export interface PieceBounds {

@@ -6,7 +6,7 @@ import { media } from '../../../db/schema/media.ts'
 import { APP_NOW } from '../../../retention/clock.ts'
 import { HELD_SECONDS, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
-import { cutoffOf } from '../../../retention/policies-queries.ts'
+import { constantTime, cutoffOf } from '../../../retention/policies-queries.ts'
 import type { ClaimOptions, Due } from '../../../retention/target.ts'
 import { isMediaHeld } from '../../media/deletion/purge-queries.ts'
 
@@ -113,9 +113,10 @@ export const recordSize = (tx: Tx, pieces: Pieces, o: { token: Uuid; bytes: numb
 export const countPieces = (tx: Tx): Promise<number> => tx.$count(mediaPieces)
 
 export async function countDuePieces(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const before = await constantTime(tx, dueByRun(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isPieceHeld}))::float8 as held from ${mediaPieces} p
-    where p.used_at <= ${dueByRun(due)}`)
+    where p.used_at <= ${before}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }

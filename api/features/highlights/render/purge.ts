@@ -3,7 +3,7 @@ import { highlightPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { RunDeps } from '../../../worker/runs/kind.ts'
 import { type PurgeDeps, type PurgeOptions, purgePrefixes } from '../../../worker/runs/purge.ts'
 import { stopResource } from '../../../worker/runs/stop.ts'
-import { claimPurges, recordPurge } from './queries.ts'
+import { claimPurges, isKept, recordPurge } from './queries.ts'
 import { highlightRenderName } from './render-spec.ts'
 
 /**
@@ -18,6 +18,7 @@ export const purgeHighlights = (deps: RunDeps & PurgeDeps, o: PurgeOptions = {})
       failpoint: 'render.purged',
       claim: (limits) => deps.db.inTransaction({}, (tx) => claimPurges(tx, limits)),
       about: ({ id }) => ({ highlight: id }),
+      isKept: ({ id }) => deps.db.read({}, (tx) => isKept(tx, id)),
       prefixOf: ({ orgId, id }) => highlightPrefix(orgId, id),
       looksOf: ({ looks }) => looks,
       stop: (highlight) => stopResource(deps, HIGHLIGHT_RENDERS, highlightRenderName(highlight)),

@@ -20,6 +20,7 @@ import {
 } from '../../../db/orm.ts'
 import { type HighlightError, highlightItems, highlights } from '../../../db/schema/highlights.ts'
 import { media } from '../../../db/schema/media.ts'
+import { isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import type { RunKey, RunTable } from '../../../worker/runs/kind.ts'
 import type { HighlightToRender } from './render-spec.ts'
 
@@ -233,14 +234,35 @@ export async function withdrawHighlightsOf(
   return { last, withdrawn: ids.length }
 }
 
-/** Claims highlights whose files are to be removed. Until the lease ends no other worker gets them. */
+/** The hold on a highlight: on who made it, its organization, or the event of its album. */
+const isHighlightHeld = isHeld({
+  person: sql`highlights.created_by`,
+  organization: sql`highlights.org_id`,
+  event: (id) => sql`exists (select from albums al where al.id = highlights.album_id and al.event_id = ${id})`,
+})
+
+/** Whether a hold keeps the files of the highlight. */
+export async function isKept(tx: Tx, id: Uuid): Promise<boolean> {
+  return (await tx.$count(highlights, and(eq(highlights.id, id), isHighlightHeld))) > 0
+}
+
+/**
+ * Claims highlights whose files are to be removed. Until the lease ends no other worker gets them. Those under a hold are
+ * due again when it ends.
+ */
 export async function claimPurges(tx: Tx, o: { limit: number; leaseSeconds: number }) {
   // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
   const due = tx.$with('due').as(
     tx
       .select({ id: highlights.id })
       .from(highlights)
-      .where(and(lte(highlights.purgeAt, sql`now()`), sql`coalesce(${highlights.purgeLeaseUntil} <= now(), true)`))
+      .where(
+        and(
+          lte(highlights.purgeAt, sql`now()`),
+          sql`coalesce(${highlights.purgeLeaseUntil} <= now(), true)`,
+          sql`not ${isHighlightHeld}`,
+        ),
+      )
       .orderBy(asc(highlights.purgeAt))
       .limit(o.limit)
       .for('update', { skipLocked: true }),
@@ -261,13 +283,16 @@ export async function claimPurges(tx: Tx, o: { limit: number; leaseSeconds: numb
 
 /**
  * When to look next; undefined for never again: then a deleted highlight goes, with its items. Does nothing if the
- * highlight changed since it was claimed: one that was deleted meanwhile has its looks before it.
+ * highlight changed since it was claimed: one that was deleted meanwhile has its looks before it. Nor under a hold that came
+ * meanwhile: the row says what there was.
  */
 export async function recordPurge(
   tx: Tx,
   highlight: { id: Uuid; version: number },
   next: { looks: number; inSeconds: number } | undefined,
 ): Promise<void> {
+  await lockHolds(tx)
+  if (await isKept(tx, highlight.id)) return
   const isUnchanged = and(
     eq(highlights.id, highlight.id),
     eq(highlights.version, highlight.version),

@@ -1,4 +1,5 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
+import type { AuditDetails } from '../../../audit/queries.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { MediaRow } from '../../../db/schema/media.ts'
 import type { Change } from '../../../requests/change.ts'
@@ -31,14 +32,19 @@ export async function deleteMedia(request: Write<typeof mediaActions.delete>, id
   for (const row of await markDeleted(tx, locked.all, actor.userId)) await recordDeletion(request, row)
 }
 
-async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promise<void> {
+/** Announces that a media item has left the library, and writes it to the audit log. */
+export async function recordDeletion(
+  { announce, audit }: Pick<Change, 'announce' | 'audit'>,
+  row: Pick<MediaRow, 'id' | 'orgId' | 'uploaderId' | 'version' | 'deletedAt'>,
+  more: AuditDetails = {},
+): Promise<void> {
   await announce('MediaDeleted', row, {
     media_id: row.id,
     org_id: row.orgId,
     uploader_id: row.uploaderId,
     deleted_at: (row.deletedAt as Date).toISOString(),
   })
-  await audit('MEDIA_DELETE', row, { operation: 'delete' })
+  await audit('MEDIA_DELETE', row, { operation: 'delete', ...more })
 }
 
 /**

@@ -17,7 +17,9 @@ const tags = ['Storage']
 
 const TrashedMedia = Media.extend({
   deleted_at: outputTime(),
-  purge_at: outputTime().meta({ description: 'Until then the media item can be restored; it is purged soon after' }),
+  purge_at: outputTime().nullable().meta({
+    description: 'Until then the media item can be restored; it is purged soon after. Null: it is not purged',
+  }),
   thumbnail_url: z.string().nullable().meta({
     description:
       'What `variants.image_thumb_url` is otherwise: the one link that works while the media item is in the trash. For those who may restore it; null for others, and where there is no thumbnail',

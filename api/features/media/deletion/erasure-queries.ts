@@ -26,14 +26,16 @@ const mediaOf = (userId: Uuid, more: ReturnType<typeof sql>, limit: number) => s
  * uses them. Returns how many; call again while it returns `limit`.
  */
 export async function withdrawMedia(tx: Tx, { erasureId, userId }: Whose, limit: number): Promise<number> {
+  // The purge of an event may put back what it has taken out: not what an erasure has taken since.
+  const isLeft = sql`(purging_at is null or leaving_with is not null)`
   const { rows } = await tx.execute<{ id: Uuid }>(sql`select id from ${media}
-    where id in (${mediaOf(userId, sql`purging_at is null`, limit)}) order by id for update`)
+    where id in (${mediaOf(userId, isLeft, limit)}) order by id for update`)
   const ids = sql`any(${sql.param(rows.map(({ id }) => id))}::uuid[])`
   // Their places in albums, in the order of migration 0012: the trigger takes them row by row.
   await tx.execute(sql`select from ${albumMedia} where media_id = ${ids} order by media_id, album_id for update`)
   await recordResources(tx, erasureId, 'media', sql`select id, org_id from ${media} where id = ${ids}`)
   await tx.execute(sql`update ${media} set deleted_at = coalesce(deleted_at, now()), deleted_by = coalesce(deleted_by, uploader_id),
-    purging_at = now(), version = version + 1, updated_at = now() where id = ${ids} and purging_at is null`)
+    purging_at = now(), leaving_with = null, version = version + 1, updated_at = now() where id = ${ids} and ${isLeft}`)
   return rows.length
 }
 

@@ -2,15 +2,15 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { asc, eq, inArray, type SQL, sql } from '../../../db/orm.ts'
 import { albumMedia, albums } from '../../../db/schema/albums.ts'
-import { commentMedia } from '../../../db/schema/comments.ts'
+import { commentMedia, comments, commentVersions } from '../../../db/schema/comments.ts'
+import { events } from '../../../db/schema/events.ts'
 import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
-import { APP_NOW } from '../../../retention/clock.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import { lease, postpone } from '../../../retention/leases-queries.ts'
-import { cutoffOf } from '../../../retention/policies-queries.ts'
+import { constantTime, cutoffOf } from '../../../retention/policies-queries.ts'
 import type { ClaimOptions, Due, ReportLine } from '../../../retention/target.ts'
 import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
-import { restoreWindow } from './window-queries.ts'
+import { restorableSince } from './window-queries.ts'
 
 export const MEDIA_LEASES = { table: media, id: media.id }
 
@@ -23,19 +23,25 @@ export interface Claimed {
 export type PurgedRow = Pick<MediaRow, 'id' | 'orgId' | 'version'> & { isHeld: boolean }
 
 /** Deleted before this time, a media item is due, where no run says otherwise. */
-const dueBySweep = sql`${APP_NOW} - ${restoreWindow} - ${PURGE_GRACE}::interval`
+const dueBySweep = sql`${restorableSince} - ${PURGE_GRACE}::interval`
 const dueByRun = (due: Due) => sql`${cutoffOf(due, 'MediaTrash', DEFAULT_RESTORE)} - ${PURGE_GRACE}::interval`
 
 /** Both halves of a Live Photo were deleted in one transaction. The image stands for them. */
 const standsForItself = sql`not (m.kind = 'video' and m.paired_media_id is not null)`
 
-/** The hold on a media item `m`: on its uploader, its organization, or an event that it belongs to. */
+/** What the purge of an event has taken out of the library is that purge's, however long it takes, while there is the event. */
+const isOfTrash = sql`(m.leaving_with is null or not exists (select from ${events} e where e.id = m.leaving_with))`
+
+/** The hold on a media item `m`: on its uploader, its organization, or an event that it belongs to: also one in which
+ * an edit of a comment has removed it. */
 export const isMediaHeld = isHeld({
   person: sql`m.uploader_id`,
   organization: sql`m.org_id`,
   event: (id) => sql`(exists (select from ${albumMedia} am join ${albums} al on al.id = am.album_id
       where am.media_id = m.id and al.event_id = ${id})
-    or exists (select from ${commentMedia} cm where cm.media_id = m.id and cm.event_id = ${id}))`,
+    or exists (select from ${commentMedia} cm where cm.media_id = m.id and cm.event_id = ${id})
+    or exists (select from ${comments} c join ${commentVersions} v on v.comment_id = c.id
+      where c.event_id = ${id} and m.id = any(v.media_ids)))`,
 })
 
 /**
@@ -57,6 +63,7 @@ async function claimBefore(tx: Tx, before: SQL, o: ClaimOptions): Promise<Claims
   const { rows } = await tx.execute<{ id: Uuid; counterpart: Uuid | null }>(sql`
     select m.id, m.paired_media_id as counterpart from ${media} m
     where m.deleted_at is not null and m.deleted_at <= ${before} and m.lease_at <= now() and ${standsForItself}
+      and ${isOfTrash}
     order by m.deleted_at, m.lease_at limit ${o.limit} for update skip locked`)
   return claimFree(tx, rows, o)
 }
@@ -132,19 +139,18 @@ export async function deletePurged(
   )
 }
 
-/** How many media items are in the trash, as Postgres last counted; exactly where it has not counted yet. */
-export async function countTrash(tx: Tx): Promise<number> {
-  const { rows } = await tx.execute<{ n: number }>(sql`select reltuples::float8 as n from pg_class
-    where oid = 'media_due'::regclass`)
-  const estimate = rows[0]?.n ?? 0
-  // Statistics of a small or new index are none, or old.
-  return estimate > 10_000 ? estimate : tx.$count(media, sql`${media.deletedAt} is not null`)
-}
+/** How many media items are in the trash. */
+export const countTrash = (tx: Tx): Promise<number> => tx.$count(media, sql`${media.deletedAt} is not null`)
+
+/** Whether a row of media items is due for the trash of a run. */
+export const isDueMedia = (due: Due): SQL => sql`deleted_at is not null and deleted_at <= ${dueByRun(due)}
+  and (leaving_with is null or not exists (select from ${events} e where e.id = leaving_with))`
 
 export async function countDueMedia(tx: Tx, due: Due): Promise<{ due: number; held: number }> {
+  const before = await constantTime(tx, dueByRun(due))
   const { rows } = await tx.execute<{ n: number; held: number }>(sql`
     select count(*)::float8 as n, (count(*) filter (where ${isMediaHeld}))::float8 as held from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)}`)
+    where m.deleted_at is not null and m.deleted_at <= ${before} and ${isOfTrash}`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held, held }
 }
@@ -159,7 +165,7 @@ export async function listDueMedia(
   const { rows } = await tx.execute<{ id: Uuid; since: string; bytes: number; held: boolean }>(sql`
     select m.id, ${microseconds(sql`m.deleted_at`)} as since, ${isMediaHeld} as held,
       m.file_size_bytes::float8 as bytes from ${media} m
-    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)}
+    where m.deleted_at is not null and m.deleted_at <= ${dueByRun(due)} and ${isOfTrash}
       ${at === undefined ? sql`` : sql`and (m.deleted_at, m.id) > (${at}::timestamptz, ${id}::uuid)`}
     order by m.deleted_at, m.id limit ${o.limit}`)
   const end = rows.at(-1)
@@ -167,11 +173,13 @@ export async function listDueMedia(
 }
 const microseconds = (time: SQL) => sql`to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
-/** How long the oldest media item has been due for its purge, in seconds; 0 when none is. */
+/** How long the oldest media item has been due for its purge, in seconds; 0 when none is. What holds keep is not due. */
 export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
-    select greatest(0, coalesce(extract(epoch from ${dueBySweep} - min(deleted_at)), 0))::float8 as seconds
-    from ${media} where deleted_at is not null`)
+    select extract(epoch from ${dueBySweep} - m.deleted_at)::float8 as seconds from ${media} m
+    where m.deleted_at is not null and m.deleted_at <= ${dueBySweep} and ${isOfTrash}
+      and not ${isMediaHeld}
+    order by m.deleted_at limit 1`)
   return rows[0]?.seconds ?? 0
 }
 

@@ -79,22 +79,27 @@ interface Purged {
 
 /**
  * Purges one media item or both halves of a Live Photo. The objects go first: without the row, nothing finds them. `record`
- * runs in the transaction in which the rows go.
+ * runs in the transaction in which the rows go. `isKept` tells of holds on more than the media item itself: it is asked
+ * before the objects go, and where no hold can come any more.
  */
 export async function purgeGroup(
   deps: GroupDeps,
   claimed: Claimed,
   record: (tx: Tx, rows: number) => Promise<void> = async () => {},
+  isKept: (tx: Tx) => Promise<boolean> = async () => false,
 ): Promise<Purged> {
-  const rows = await deps.db.read({}, (tx) => findPurging(tx, claimed))
+  const { rows, isHeldBefore } = await deps.db.read({}, async (tx) => {
+    const rows = await findPurging(tx, claimed)
+    return { rows, isHeldBefore: isHeld(rows) || (await isKept(tx)) }
+  })
   if (rows.length < claimed.ids.length) return { purged: 0, isHeld: false }
-  if (!isHeld(rows)) for (const row of rows) await emptyPrefix(deps, row)
+  if (!isHeldBefore) for (const row of rows) await emptyPrefix(deps, row)
   failpoint('purge.emptied')
   const outcome = await deps.db.inTransaction({}, async (tx): Promise<Purged> => {
     const still = await lockPurging(tx, claimed)
     if (still.length < claimed.ids.length) return { purged: 0, isHeld: false }
     // A hold that came while the objects went keeps the rows: they say what there was.
-    if (isHeld(rows) || isHeld(still)) {
+    if (isHeldBefore || isHeld(still) || (await isKept(tx))) {
       await postponeHeld(tx, claimed)
       return { purged: 0, isHeld: true }
     }

@@ -159,7 +159,7 @@ const trashed = {
     where half.id = media.paired_media_id)`,
   deletedBy: media.deletedBy,
   deletedAt: sql<string>`to_char(${media.deletedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
-  purgeAt: sql<Date>`${media.deletedAt} + ${restoreWindow}`.mapWith(media.deletedAt),
+  purgeAt: sql<Date | null>`${media.deletedAt} + ${restoreWindow}`.mapWith(media.deletedAt),
 }
 export type TrashedRow = RowOf<typeof trashed>
 

@@ -2,7 +2,15 @@ import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionTarget } from '../../../retention/target.ts'
 import { purgeGroup } from './purge.ts'
-import { claimDueOf, countDueMedia, countTrash, findPurging, listDueMedia, MEDIA_LEASES } from './purge-queries.ts'
+import {
+  claimDueOf,
+  countDueMedia,
+  countTrash,
+  findPurging,
+  isDueMedia,
+  listDueMedia,
+  MEDIA_LEASES,
+} from './purge-queries.ts'
 
 /** One media item or both halves of a Live Photo, the image first. */
 interface Trashed {
@@ -16,8 +24,11 @@ interface Trashed {
 export const mediaTrash: RetentionTarget<Trashed> = {
   name: 'MediaTrash',
   leases: MEDIA_LEASES,
+  few: 1000,
   total: countTrash,
   countDue: countDueMedia,
+  // Purges of events and of persons lease media items, too.
+  isDue: isDueMedia,
   async claim(tx, due, o) {
     const { groups, held } = await claimDueOf(tx, due, o)
     return { items: groups.map((ids) => ({ ids })), held }

@@ -2,7 +2,7 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { and, asc, count, eq, sql } from '../../../db/orm.ts'
 import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
-import { isHeld } from '../../../retention/holds-queries.ts'
+import { isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 
 export const LEASE_SECONDS = 30
 
@@ -171,6 +171,7 @@ export async function abortUpload(tx: Tx, id: Uuid): Promise<void> {
 /** Ends expired sessions, including those whose merge died and was never requested again. */
 export async function expireUploadRows(tx: Tx): Promise<number> {
   // A hold keeps what has arrived: the end of a session is followed by its removal.
+  await lockHolds(tx)
   const { rows } = await tx.execute(sql`select id from ${uploads} u where u.expires_at <= now() and ${isOver}
     and not ${isUploadHeld} for update skip locked`)
   return endExpired(tx, idsOf(rows))
@@ -205,6 +206,20 @@ export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]
       .orderBy(sql`random()`)
       .limit(limit)
   )
+}
+
+/** Whether a hold keeps what an upload session has in the store. */
+export async function isUploadKept(tx: Tx, id: Uuid): Promise<boolean> {
+  const { rows } = await tx.execute<{ held: boolean }>(
+    sql`select ${isUploadHeld} as held from ${uploads} u where u.id = ${id}`,
+  )
+  return rows[0]?.held ?? false
+}
+
+/** The same for housekeeping, unless a hold came meanwhile. */
+export async function markReleasedUnlessHeld(tx: Tx, id: Uuid): Promise<void> {
+  await lockHolds(tx)
+  if (!(await isUploadKept(tx, id))) await markReleased(tx, id)
 }
 
 export async function markReleased(tx: Tx, id: Uuid): Promise<void> {

@@ -5,7 +5,7 @@ import type { ObjectStore } from '../../../../lib/runtime/object-store/object-st
 import type { Database, Tx } from '../../../db/db.ts'
 import type { UploadRow } from '../../../db/schema/uploads.ts'
 import { abandonOldIntents, deleteIntent, mediaExists } from '../queries.ts'
-import { expireUploadRows, listUnreleased, markReleased } from './queries.ts'
+import { expireUploadRows, isUploadKept, listUnreleased, markReleased, markReleasedUnlessHeld } from './queries.ts'
 
 interface Deps {
   db: Database
@@ -61,7 +61,12 @@ export async function expireSessions(
   const expired = await db.inTransaction({}, expireUploadRows)
   let released = 0
   for (const upload of await db.read({}, (tx) => listUnreleased(tx, batch))) {
-    const done = await attempt(log, { upload: upload.id }, () => releaseStorage({ db, store }, upload))
+    const { id } = upload
+    const done = await attempt(log, { upload: id }, async () => {
+      // Before the objects go, and in the transaction after it.
+      if (await db.read({}, (tx) => isUploadKept(tx, id))) return
+      await releaseStorage({ db, store }, upload, (tx) => markReleasedUnlessHeld(tx, id))
+    })
     released += done ? 1 : 0
   }
   return { expired, released }

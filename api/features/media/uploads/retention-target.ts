@@ -17,6 +17,7 @@ import {
 export const expiredUploads: RetentionTarget<UploadRow & { bytes: number }> = {
   name: 'Uploads',
   leases: UPLOAD_LEASES,
+  few: 1000,
   total: countUploads,
   countDue: countDueUploads,
   claim: claimUploads,

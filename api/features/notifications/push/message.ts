@@ -51,6 +51,9 @@ function causeOf(facts: Facts): { cause: string; about: Record<string, string> }
     const comment_id = formatId('comment', facts.commentId)
     return { cause: comment_id, about: { event_id, comment_id } }
   }
+  if (facts.template === 'EventPurgeSoon.v1') {
+    return { cause: event_id, about: { event_id, purge_at: facts.purgeAt.toISOString() } }
+  }
   const invitation_id = formatId('invitation', facts.invitationId)
   return { cause: invitation_id, about: { event_id, invitation_id } }
 }

@@ -1,5 +1,13 @@
 import { htmlOf, type Mail, textOf } from './layout.ts'
-import type { DownloadFacts, Facts, InvitationFacts, MailParts, MailText, MentionFacts } from './template.ts'
+import type {
+  DownloadFacts,
+  Facts,
+  InvitationFacts,
+  MailParts,
+  MailText,
+  MentionFacts,
+  PurgeSoonFacts,
+} from './template.ts'
 import { cleanLine, cleanLines, cut } from './text.ts'
 import { WORDS } from './words.ts'
 
@@ -15,6 +23,7 @@ export function cleanFacts(facts: Facts): Facts {
   if (facts.template === 'DownloadReady.v1') return facts
   const name = (given: string | null) => (given === null ? null : cut(cleanLine(given), MAX_NAME) || null)
   const title = cut(cleanLine(facts.title), MAX_TITLE)
+  if (facts.template === 'EventPurgeSoon.v1') return { ...facts, title }
   if (facts.template === 'Mention.v1') {
     const { authorName, excerpt } = facts
     return { ...facts, title, authorName: name(authorName), excerpt: cut(cleanLines(excerpt), MAX_EXCERPT) }
@@ -67,6 +76,10 @@ function mailAndBody(facts: Facts, parts: MailParts): { mail: Mail; body: string
       return { mail: mentionOf(facts, parts), body: facts.excerpt }
     case 'DownloadReady.v1': {
       const mail = downloadOf(facts, parts)
+      return { mail, body: mail.preheader }
+    }
+    case 'EventPurgeSoon.v1': {
+      const mail = purgeSoonOf(facts, parts)
       return { mail, body: mail.preheader }
     }
   }
@@ -131,6 +144,26 @@ function mentionOf(facts: MentionFacts, parts: MailParts): Mail {
     quote: { label: words.wrote(authorName), text: excerpt },
     button: { label: words.read, url: parts.url, byHand: words.byHand },
     why: words.whyMentioned,
+  }
+}
+
+function purgeSoonOf({ title, purgeAt }: PurgeSoonFacts, parts: MailParts): Mail {
+  const words = WORDS[parts.language]
+  const at = timeOf(purgeAt, parts)
+  return {
+    ...common(parts),
+    subject: cut(words.isPurgedSoon(title), MAX_SUBJECT),
+    preheader: `${words.purgedOn}: ${at}`,
+    lead: words.archivedEvent,
+    title,
+    details: [
+      { label: words.purgedOn, value: at },
+      { label: words.goes, value: words.whatGoes },
+      { label: words.stays, value: words.whatStays },
+    ],
+    quote: { label: words.toKeep, text: words.howToKeep },
+    button: { label: words.openEvent, url: parts.url, byHand: words.byHand },
+    why: words.whyPurgedSoon,
   }
 }
 

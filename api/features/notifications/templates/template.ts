@@ -43,7 +43,16 @@ export interface DownloadFacts {
   expiresAt: Date
 }
 
-export type Facts = InvitationFacts | MentionFacts | DownloadFacts
+/** What EventPurgeSoon.v1 says. */
+export interface PurgeSoonFacts {
+  template: 'EventPurgeSoon.v1'
+  eventId: Uuid
+  title: string
+  /** Not before this time. */
+  purgeAt: Date
+}
+
+export type Facts = InvitationFacts | MentionFacts | DownloadFacts | PurgeSoonFacts
 
 export interface MailText {
   subject: string

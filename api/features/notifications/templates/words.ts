@@ -21,6 +21,17 @@ interface Words {
   until: string
   download: string
   whyReady: string
+  isPurgedSoon(title: string): string
+  archivedEvent: string
+  purgedOn: string
+  goes: string
+  whatGoes: string
+  stays: string
+  whatStays: string
+  toKeep: string
+  howToKeep: string
+  openEvent: string
+  whyPurgedSoon: string
   unsubscribe: string
   /** For `Intl`. */
   locale: string
@@ -47,6 +58,19 @@ export const WORDS: Record<Language, Words> = {
     until: 'Available until',
     download: 'Sign in and download',
     whyReady: 'You get this e-mail because this was requested from your account in Keepsake.',
+    isPurgedSoon: (title) => `Will be deleted soon: ${title}`,
+    archivedEvent: 'This archived event will be deleted for good:',
+    purgedOn: 'Deleted on',
+    goes: 'What goes',
+    whatGoes:
+      'The event with its album, comments, reactions and invitations, and the photos and videos that were added for it alone',
+    stays: 'What stays',
+    whatStays: 'Photos and videos that another album, event or highlight uses',
+    toKeep: 'To keep it:',
+    howToKeep: 'Open the event and download what you want to keep. It can be viewed and downloaded until then.',
+    openEvent: 'Open the event',
+    whyPurgedSoon:
+      'You get this e-mail because you own this event in Keepsake, or the organization that it belongs to.',
     unsubscribe: 'No more e-mails of this kind',
     locale: 'en-GB',
   },
@@ -71,6 +95,20 @@ export const WORDS: Record<Language, Words> = {
     until: 'Verfügbar bis',
     download: 'Anmelden und herunterladen',
     whyReady: 'Du bekommst diese E-Mail, weil das von deinem Konto in Keepsake aus angefordert wurde.',
+    isPurgedSoon: (title) => `Wird bald gelöscht: ${title}`,
+    archivedEvent: 'Dieses archivierte Event wird endgültig gelöscht:',
+    purgedOn: 'Gelöscht am',
+    goes: 'Was gelöscht wird',
+    whatGoes:
+      'Das Event mit Album, Kommentaren, Reaktionen und Einladungen, und die Fotos und Videos, die nur dafür hinzugefügt wurden',
+    stays: 'Was bleibt',
+    whatStays: 'Fotos und Videos, die ein anderes Album, Event oder Highlight verwendet',
+    toKeep: 'So behältst du es:',
+    howToKeep:
+      'Öffne das Event und lade herunter, was du behalten möchtest. Bis dahin kannst du es ansehen und herunterladen.',
+    openEvent: 'Event öffnen',
+    whyPurgedSoon:
+      'Du bekommst diese E-Mail, weil dir dieses Event in Keepsake gehört, oder die Organisation, zu der es gehört.',
     unsubscribe: 'Keine E-Mails dieser Art mehr',
     locale: 'de-DE',
   },

@@ -27,6 +27,7 @@ function factsOf({ facts, url }: Rendered) {
   // Webhooks are an organization's, and a download is its person's alone.
   if (facts.template === 'DownloadReady.v1') throw new TypeError('no webhook is told of a download')
   const common = { event_id: formatId('event', facts.eventId), title: facts.title }
+  if (facts.template === 'EventPurgeSoon.v1') return { ...common, purge_at: facts.purgeAt.toISOString(), url }
   return facts.template === 'Mention.v1'
     ? {
         ...common,

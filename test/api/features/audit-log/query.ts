@@ -1,10 +1,10 @@
 import t from 'tap'
 import { markCold } from '../../../../api/audit/archive/tier-queries.ts'
-import { writeDay } from '../../../../api/audit/archive/write-day.ts'
 import { shredPersonKeys } from '../../../../api/audit/key-queries.ts'
 import { readLog } from '../../../../api/features/audit-log/read.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { startTestApi } from '../../../support/api.ts'
+import { archiveDay } from '../../../support/audit.ts'
 import { addEntries, daysAgo, makePastDays, sealAll } from '../../../support/audit-log.ts'
 import { matchWhole } from '../../../support/match-whole.ts'
 import { testPersonalData } from '../../../support/personal-data.ts'
@@ -163,7 +163,7 @@ t.test('every filter finds what it names, and nothing else', async (t) => {
     { total: 1, total_is_estimate: false, tiers_searched: ['hot'] },
   )
   await t.test('of an erased person neither address nor name is shown, in the database and in an object', async (t) => {
-    t.ok(await writeDay({ db: worker, store }, { day: dayOf(2), tier: 'warm' }))
+    t.ok(await archiveDay({ db: worker, store }, dayOf(2)))
     const archived = await query({ ...mine, ip_address: '2001:db8:1:2::7' })
     matchWhole(t, archived.data, { logs: [{ ip_address: '2001:db8:1:2::7' }], tiers_searched: ['warm'] }, 'before')
     await worker.inTransaction({}, (tx) => shredPersonKeys(tx, actorId))
@@ -245,19 +245,22 @@ t.test('a day that moves between two pages, to an object and to another one, los
   const expected = await walk({ actor_id: wire, limit: 2 })
   t.strictSame(expected, { ids: shown(ids), tiers: ['hot'] })
   const archive = async (day: number) => {
-    t.equal(await writeDay({ db: worker, store }, { day: dayOf(day), tier: 'warm' }), true, `day ${day}`)
-    t.equal(await writeDay({ db: worker, store }, { day: dayOf(day), tier: 'warm' }), false, 'once')
+    const key = await archiveDay({ db: worker, store }, dayOf(day))
+    t.ok(key, `day ${day}`)
+    t.equal(await archiveDay({ db: worker, store }, dayOf(day)), undefined, 'once')
     await worker.inTransaction({}, (tx) => tx.execute(`select audit_detach_day('${dayOf(day)}')`))
+    return key ?? ''
   }
   const seen = await walk({ actor_id: wire, limit: 2 }, async (page) => {
     // Behind the page, in it and before it.
     if (page === 1) for (const day of [100, 101, 102]) await archive(day)
     if (page === 2) {
-      for (const day of [103, 104]) await archive(day)
-      const { body } = await store.get(`audit/days/${dayOf(104)}.jsonl.gz`)
+      await archive(103)
+      const key = await archive(104)
+      const { body } = await store.get(key)
       await store.put('audit/cold/104', body, { contentType: 'application/gzip' })
       await worker.inTransaction({}, (tx) => markCold(tx, dayOf(104), 'audit/cold/104'))
-      await store.delete(`audit/days/${dayOf(104)}.jsonl.gz`)
+      await store.delete(key)
     }
   })
   t.strictSame(seen, { ids: shown(ids), tiers: ['cold', 'hot', 'warm'] })
@@ -292,7 +295,7 @@ t.test('a day that is archived and leaves the database during a page is read fro
     async read<T>(...given: Parameters<typeof db.read<T>>) {
       // After the plan, before the first entry.
       if (++reads === 2) {
-        t.ok(await writeDay({ db: worker, store }, { day: dayOf(94), tier: 'warm' }))
+        t.ok(await archiveDay({ db: worker, store }, dayOf(94)))
         await worker.inTransaction({}, (tx) => tx.execute(`select audit_detach_day('${dayOf(94)}')`))
       }
       return db.read(...given)

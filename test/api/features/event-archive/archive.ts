@@ -1,8 +1,12 @@
 import t, { type Test } from 'tap'
 import { sql as orm } from '../../../../api/db/orm.ts'
 import { eventArchive } from '../../../../api/features/event-archive/archive-target.ts'
+import { dueForNotice } from '../../../../api/features/event-archive/notice-queries.ts'
 import { dueToCool, dueToPurge } from '../../../../api/features/event-archive/queries.ts'
+import { withdrawMedia } from '../../../../api/features/media/deletion/erasure-queries.ts'
+import { purgeDue } from '../../../../api/features/media/deletion/purge.ts'
 import { lockWithCounterpart, markRestored } from '../../../../api/features/media/deletion/queries.ts'
+import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
@@ -53,6 +57,13 @@ async function aParty(archived = 8) {
   )
   return { event, album, alone, shared, inComment, pair, comment, highlight }
 }
+const operationsOf = async (id: Uuid): Promise<string[]> =>
+  (
+    await sql(
+      `select details ->> 'operation' as operation from audit_log where action = 'MEDIA_DELETE' and resource_id = $1 order by serial`,
+      [id],
+    )
+  ).map(({ operation }) => operation)
 type Party = Awaited<ReturnType<typeof aParty>>
 
 async function isPurgedOnce(t: Test, { event, album, alone, shared, inComment, pair, comment, highlight }: Party) {
@@ -68,7 +79,8 @@ async function isPurgedOnce(t: Test, { event, album, alone, shared, inComment, p
     t.strictSame(await announced('MediaPurged', id), [
       { media_id: formatId('media', id), org_id: formatId('organization', org) },
     ])
-    t.strictSame(await audited('MEDIA_DELETE', id), [{ operation: 'purge' }])
+    t.strictSame(await operationsOf(id), ['delete', 'purge'], 'announced before its objects go')
+    t.match(await announced('MediaDeleted', id), [{ media_id: formatId('media', id) }])
   }
   t.ok(await exists('media', shared), 'what another album has stays')
   t.equal((await keysOf(shared)).length, 2)
@@ -108,6 +120,13 @@ t.test('an event that was archived so long ago goes with all that is its own', a
   await isPurgedOnce(t, party)
   t.ok(await exists('events', early.event), 'seven years are not over')
   t.match(await carry({ rules: RULES.slice(1) }), { purged: 0, due: 0, ended: 'Finished' })
+})
+
+t.test('a policy in force without a purge keeps events, also from a run that still has the rule', async (t) => {
+  const { event } = await aParty()
+  await made.setPolicy(null)
+  t.match(await carry(), { purged: 0, moved: 1, due: 1, ended: 'Finished' })
+  t.ok(await exists('events', event), 'it moves to the cold tier, and stays')
 })
 
 t.test('two processes of a run purge each event once', async (t) => {
@@ -196,24 +215,48 @@ t.test('an original that comes to be used while it is copied stays where it is',
   t.ok((await keysOf(alone)).includes('original'))
 })
 
-t.test('an original that is missing or changed is an error of its event, and nothing of it is deleted', async (t) => {
+t.test('an original that is missing or changed is an error that names it, and the others move', async (t) => {
   const [missing, changed, fine] = [await aParty(3), await aParty(3), await aParty(3)]
   await store.delete(originalKey(org, missing.alone))
+  await store.delete(originalKey(org, missing.inComment))
   await sql(`update media set sha256 = repeat('0', 64) where id = $1`, [changed.alone])
   const result = await carry()
-  t.match(result, { moved: 1, failures: 2 })
-  t.strictSame(
-    new Set(result.errors.map(({ id }) => id)),
-    new Set([missing, changed].map(({ event }) => formatId('event', event))),
-  )
-  t.ok((await keysOf(changed.alone)).includes('original'))
-  t.strictSame(await tiers([changed.alone, fine.alone]), ['hot', 'cold'])
+  t.match(result, { moved: 1, failures: 2, ended: 'Finished' })
+  const saidOf = ({ event }: Party) => result.errors.find(({ id }) => id === formatId('event', event))
+  t.match(saidOf(changed), { code: 'Changed', message: formatId('media', changed.alone) })
+  const both = saidOf(missing)?.message ?? ''
+  for (const id of [missing.alone, missing.inComment]) t.ok(both.includes(formatId('media', id)), both)
+  t.ok((await keysOf(changed.alone)).includes('original'), 'nothing of it is deleted')
+  t.strictSame(await tiers([changed.alone, changed.inComment, ...changed.pair]), ['hot', 'cold', 'cold', 'cold'])
+  t.strictSame(await tiers([...missing.pair, fine.alone]), ['cold', 'cold', 'cold'])
+  t.strictSame(await audited('EVENT_COLD_TIER', changed.event), [], 'not all of it is there')
+  t.match(await carry(), { moved: 0, due: 0, failures: 0 }, 'both were looked at')
+  // The original is what it was again, at the next look.
+  await sql('update media set sha256 = null where id = $1', [changed.alone])
+  await sql(`update events set cold_look_at = now() - interval '1 minute'`)
+  t.match(await carry(), { moved: 1, failures: 1 })
+  t.strictSame(await tiers([changed.alone]), ['cold'])
+})
+
+t.test('an original that the store does not copy keeps no other, and is tried again', async (t) => {
+  const { event, alone, inComment, pair } = await aParty(3)
+  const bad: ObjectStore = {
+    ...store,
+    copy: (from, ...rest) =>
+      from.includes(alone) ? Promise.reject(new StoreError('Unavailable', 'refused')) : store.copy(from, ...rest),
+  }
+  t.match(await carry({}, { store: bad }), { moved: 0, failures: 1, errors: [{ message: formatId('media', alone) }] })
+  t.strictSame(await tiers([alone, inComment, ...pair]), ['hot', 'cold', 'cold', 'cold'])
+  await expireLeases()
+  t.match(await carry(), { moved: 1, failures: 0 })
+  t.equal((await audited('EVENT_COLD_TIER', event)).length, 1)
 })
 
 t.test('a purge removes what is in the cold tier', async (t) => {
   const party = await aParty(3)
   await carry()
   await sql(`update events set archived_at = archived_at - interval '5 years'`)
+  await made.announcePurge(party.event)
   t.match(await carry(), { purged: 1 })
   t.strictSame(await keysOf(party.alone), [])
 })
@@ -274,8 +317,152 @@ t.test('a hold that comes while media items go keeps the event and the rest', as
   t.ok(await exists('events', party.event))
   for (const id of [party.alone, party.inComment, ...party.pair]) {
     t.ok(await exists('media', id), 'the row says what there was')
-    t.strictSame(await audited('MEDIA_DELETE', id), [])
+    t.notOk((await operationsOf(id)).includes('purge'))
   }
+})
+
+const stateOf = async (id: Uuid) =>
+  (
+    await sql(
+      `select deleted_at is not null as deleted, purging_at is not null as purging, lease_at <= now() as free
+        from media where id = $1`,
+      [id],
+    )
+  )[0]
+const IN_LIBRARY = { deleted: false, purging: false, free: true }
+
+/** An event with three photos, and someone who only takes part in it. */
+async function aPartyWithGuest() {
+  const event = await anEvent()
+  const album = await anAlbum(event)
+  const photos = [await aMedia(), await aMedia(), await aMedia()]
+  for (const id of photos) await place(album, id)
+  const guest = await made.aPerson()
+  await sql(
+    `insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())`,
+    [event, guest, org],
+  )
+  const hold = () => addHold(db, { kind: 'person', subject: guest, reason: 'case 4', placedBy: 'court' })
+  /** With their objects, as they were before. */
+  const whole = async () => {
+    const ids: Uuid[] = []
+    for (const id of photos) if ((await keysOf(id)).length === 2) ids.push(id)
+    return ids
+  }
+  return { event, photos, hold, whole }
+}
+
+t.test(
+  'a hold on someone who takes part, which comes while the first photo goes, keeps all that is left',
+  async (t) => {
+    const { event, photos, hold, whole } = await aPartyWithGuest()
+    let held: Awaited<ReturnType<typeof hold>> | undefined
+    const holding: ObjectStore = {
+      ...store,
+      async deletePrefix(prefix) {
+        held ??= await hold()
+        return store.deletePrefix(prefix)
+      },
+    }
+    t.match(await carry({}, { store: holding }), { purged: 0, failures: 0, ended: 'Finished' })
+    t.ok(await exists('events', event))
+    const left = await whole()
+    t.equal(left.length, 2, 'the one that was being deleted has no objects')
+    for (const id of photos) {
+      t.ok(await exists('media', id))
+      t.notOk((await operationsOf(id)).includes('purge'), 'nothing is purged after the entry of the hold')
+    }
+    for (const id of left) t.strictSame(await stateOf(id), IN_LIBRARY)
+    await releaseHold(db, held?.id as Uuid)
+    await expireLeases()
+    t.match(await carry(), { purged: 1 }, 'and its end lets the event go')
+    for (const id of photos) t.notOk(await exists('media', id))
+  },
+)
+
+t.test('a hold that comes before the objects of a photo go puts it back', async (t) => {
+  const { event, photos, hold, whole } = await aPartyWithGuest()
+  // The moment between the transaction that takes it out and the first deletion.
+  const late: typeof db = {
+    ...db,
+    async inTransaction(scope, work) {
+      const result = await db.inTransaction(scope, work)
+      if ((result as unknown) === 'taken') await hold()
+      return result
+    },
+  }
+  t.match(await carry({}, { db: late }), { purged: 0, failures: 0 })
+  t.ok(await exists('events', event))
+  t.equal((await whole()).length, 3)
+  for (const id of photos) t.strictSame(await stateOf(id), IN_LIBRARY)
+  const said = (await Promise.all(photos.map(operationsOf))).filter((operations) => operations.length > 0)
+  t.strictSame(said, [['delete', 'restore']], 'the audit log says both, of one')
+  t.strictSame(await sql('select listed from album_media where not listed'), [])
+})
+
+t.test('a run that stops leaves in the library what it has not begun, and no other purge takes the rest', async (t) => {
+  const { event, photos, whole } = await aPartyWithGuest()
+  const stop = new AbortController()
+  // It refuses the second photo after one object, and the process ends.
+  let calls = 0
+  const failing: ObjectStore = {
+    ...store,
+    async deletePrefix(prefix) {
+      calls += 1
+      if (calls < 3) return store.deletePrefix(prefix)
+      for await (const { key } of store.list(prefix)) {
+        await store.delete(key)
+        break
+      }
+      stop.abort()
+      throw new StoreError('Unavailable', 'away')
+    },
+  }
+  t.match(await carry({}, { store: failing, signal: stop.signal }), { ended: 'Stopped', purged: 0 })
+  t.ok(await exists('events', event))
+  const [left] = await whole()
+  t.strictSame(await stateOf(left as Uuid), IN_LIBRARY, 'the third was not begun')
+  const torn = await sql('select id from media where purging_at is not null')
+  t.equal(torn.length, 1, 'of the second the row says what there was')
+  // The policy of events is suspended, and that of the trash goes on.
+  await sql(`update media set deleted_at = now() - interval '40 days', purging_at = now() - interval '40 days',
+    lease_at = now() where purging_at is not null`)
+  t.match(await carryOut(deps, mediaTrash, aRun('MediaTrash')), { purged: 0, due: 0 })
+  t.equal(await purgeDue(base), 0, 'the sweep neither')
+  t.ok(await exists('media', torn[0]?.id))
+  t.match(await carry(), { purged: 1 }, 'the next run finishes it')
+  for (const id of photos) t.notOk(await exists('media', id))
+})
+
+t.test('a photo that the store does not delete stays in the library, or in the trash where it was', async (t) => {
+  const { event, photos } = await aPartyWithGuest()
+  const [trashed] = photos as [Uuid]
+  await sql('update media set deleted_at = now(), deleted_by = uploader_id where id = $1', [trashed])
+  const refusing: ObjectStore = { ...store, deletePrefix: () => Promise.reject(new StoreError('Locked', 'locked')) }
+  for (const _ of photos) {
+    t.match(await carry({}, { store: refusing }), { failures: 1, purged: 0 })
+    await expireLeases()
+  }
+  t.ok(await exists('events', event))
+  for (const id of photos) t.strictSame(await stateOf(id), { ...IN_LIBRARY, deleted: id === trashed })
+})
+
+t.test('what an erasure takes while an event is purged is not put back', async (t) => {
+  const { photos } = await aPartyWithGuest()
+  const erasureId = newUuid()
+  await sql(`insert into erasures (id, user_id, asked_by) values ($1, $2, 'user')`, [erasureId, user])
+  const refusing: ObjectStore = {
+    ...store,
+    async deletePrefix() {
+      await db.inTransaction({}, (tx) => withdrawMedia(tx, { erasureId, userId: user }, 100))
+      throw new StoreError('Locked', 'locked')
+    },
+  }
+  await carry({}, { store: refusing })
+  for (const id of photos) t.match(await stateOf(id), { deleted: true, purging: true })
+  t.strictSame(await sql('select id from media where leaving_with is not null'), [])
+  await sql('delete from erasure_resources')
+  await sql('delete from erasures')
 })
 
 /** As members do who put a media item into another album. */
@@ -337,17 +524,21 @@ const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nod
 t.test('what is due is found by the index, whatever is leased, cold or not due yet', async (t) => {
   await insertMany(
     database,
-    `insert into events (id, org_id, owner_id, title, start_at, status, archived_at, cold_at, cold_look_at, lease_at)
+    `insert into events (id, org_id, owner_id, title, start_at, status, archived_at, cold_at, cold_look_at, lease_at,
+        purge_notice, purge_notice_for, purge_look_at)
       select gen_random_uuid(), $1, $2, 'x', now(), 'archived', now() - n * interval '4 hours', now(), now() + interval '1 day',
-          case when n % 2 = 0 then now() + interval '1 hour' else '-infinity' end
+          case when n % 2 = 0 then now() + interval '1 hour' else '-infinity' end,
+          case when n > 15300 then 2 else 0 end, case when n > 15300 then now() - (n - 17000) * interval '1 minute' end,
+          case when n % 100 = 0 then '-infinity' else now() + interval '1 day' end
         from generate_series(1, 20000) n`,
     [org, user],
   )
   await sql('vacuum analyze events')
   const due = { at: new Date().toISOString(), rules: RULES }
   for (const [query, index] of [
-    [dueToPurge(due, 10), 'events_due'],
+    [dueToPurge(due, 10), 'events_to_purge'],
     [dueToCool(due, 10), 'events_to_cool'],
+    [dueForNotice(10), 'events_to_announce'],
   ] as const) {
     const { rows } = await db.inTransaction({}, (tx) =>
       tx.execute<{ 'QUERY PLAN': [{ Plan: Node }] }>(orm`explain (analyze, format json) ${query}`),

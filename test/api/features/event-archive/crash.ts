@@ -44,6 +44,8 @@ for (const failpoint of ['event-purge.taken-out', 'purge.objects-deleted', 'even
     await made.clear()
     const { event, media } = await aParty(8)
     await dies(failpoint)
+    const gone = await sql('select id from media where purging_at is not null')
+    t.ok(gone.length <= 1, 'at most one has left the library')
     const { ended, output } = await program()
     t.equal(await ended, 0, output())
     t.notOk(await exists('events', event))

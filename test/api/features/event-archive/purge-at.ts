@@ -34,8 +34,8 @@ async function says(t: Test, at: string | null) {
   }
 }
 
-t.test('seven years after it was archived, where no policy says otherwise', async (t) => {
-  await says(t, '2031-02-28T08:00:00.000Z')
+t.test('never, where no policy purges events', async (t) => {
+  await says(t, null)
   t.equal((await call(people.member, 'GET', `/api/orgs/${org}/events/${active.wireId}`)).data.purge_at, null)
 })
 
@@ -44,4 +44,14 @@ t.test('by the policy in force, or never where it purges nothing', async (t) => 
   await says(t, '2034-02-28T08:00:00.000Z')
   await policy(null)
   await says(t, null)
+})
+
+t.test('not before the time of which the owner was told last', async (t) => {
+  await policy('P7Y')
+  await sql(`update events set purge_notice = 2, purge_notice_for = '2031-03-05T00:00:00Z' where id = $1`, [
+    archived.id,
+  ])
+  await says(t, '2031-03-05T00:00:00.000Z')
+  await policy('P10Y')
+  await says(t, '2034-02-28T08:00:00.000Z')
 })

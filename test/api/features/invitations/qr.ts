@@ -7,6 +7,11 @@ import { pathOf, startTestApi } from '../../../support/api.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
 import { readQr } from '../../../support/qr.ts'
 
+const api = await startTestApi(t)
+const world = invitationWorld(api)
+const { member } = api.people
+const show = (url: string) => api.call(undefined, 'GET', pathOf(url))
+
 t.test('zbar reads what was drawn, of any length that a link can have', async (t) => {
   for (const length of [1, 20, 100, 200, 300, 400, 600]) {
     const text = `https://${'x'.repeat(length)}`
@@ -14,11 +19,6 @@ t.test('zbar reads what was drawn, of any length that a link can have', async (t
   }
   t.throws(() => qrPng('x'.repeat(5000)))
 })
-
-const api = await startTestApi(t)
-const world = invitationWorld(api)
-const { member } = api.people
-const show = (url: string) => api.call(undefined, 'GET', pathOf(url))
 
 t.test('the picture of an invitation is its link, as long as that works', async (t) => {
   const at = await world.event()

@@ -463,4 +463,11 @@ t.test('metrics count what was purged and what could not be, and how long the ol
   t.equal(await figure('purged_objects_total'), 6, 'with the open upload')
   t.equal(await figure('purge_failed_total'), 1)
   t.ok((await figure('purge_oldest_due_seconds')) >= late, 'what is stuck stays due, also while it is claimed')
+  await admin.query(
+    `insert into legal_holds (id, kind, subject, reason, placed_by)
+    select gen_random_uuid(), 'organization', org_id, 'case 7', 'court' from media where id = $1`,
+    [stuck],
+  )
+  t.equal(await figure('purge_oldest_due_seconds'), 0, 'what a hold keeps is not due')
+  await admin.query('delete from legal_holds')
 })

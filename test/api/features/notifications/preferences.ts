@@ -42,7 +42,7 @@ async function aUser(email: string) {
 t.test('a user gets everything, until they choose otherwise', async (t) => {
   const user = await aUser('chooses@example.org')
   const all = (await api.call(user, 'GET', path)).data.preferences as { channel: string; enabled: boolean }[]
-  t.equal(all.length, 6)
+  t.equal(all.length, 8)
   t.ok(all.every(({ enabled }) => enabled))
   const off = [{ channel: 'email', template: 'Mention.v1', enabled: false }]
   const { status, data } = await api.call(user, 'PUT', path, { json: { preferences: off } })

@@ -173,6 +173,26 @@ t.test('in German, and with what is not known left out', async (t) => {
 })
 
 const EVIL = '</title><script>alert(1)</script>"><img src=x onerror=alert(1)>\r\nBcc: evil@example.net\u202e'
+t.test('a notice before a purge says what goes, when, and what to do', async (t) => {
+  const soon = {
+    template: 'EventPurgeSoon.v1',
+    eventId: newUuid(),
+    title: 'Class\r\nreunion <b>',
+    purgeAt: new Date('2033-07-04T16:30:00Z'),
+  } as const
+  const plain = { ...parts, pixelUrl: null }
+  const { mail, short } = render(cleanFacts(soon), plain)
+  t.equal(mail.subject, 'Will be deleted soon: Class reunion <b>')
+  for (const said of ['4 July 2033', 'album, comments', 'that another album', 'download what you want to keep'])
+    t.ok(mail.text.includes(said), said)
+  t.ok(mail.html.includes('&lt;b&gt;') && !mail.html.includes('<b>'))
+  t.match(short.body, /^Deleted on: Monday/)
+  t.match(render(cleanFacts(soon), { ...plain, language: 'de' }).short, {
+    title: /^Wird bald gelöscht/,
+    body: /^Gelöscht am/,
+  })
+})
+
 t.test('whatever people write stays text, and the mail stays small', async (t) => {
   const all = { title: EVIL, hostName: EVIL, inviterName: EVIL, place: EVIL, message: EVIL.repeat(40) }
   for (const one of [

@@ -20,6 +20,26 @@ import { notificationWorld, notifying, scriptedChannel } from '../../../support/
 import { aBrowser, vapidSettings } from '../../../support/push.ts'
 
 /** Push messages to browsers and apps, through services of this machine. */
+const database = await testDatabase(t)
+const receiver = await httpsReceiver(t)
+const { ca } = receiver
+const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const account = {
+  project_id: 'keepsake-1',
+  client_email: 'push@keepsake-1.iam.gserviceaccount.com',
+  private_key_id: 'k1',
+  private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  token_uri: receiver.url('/token'),
+}
+const vapid = vapidSettings()
+const settings = {
+  ...receiver.settings,
+  ...loadConfig(PushSettings, { ...vapid, PUSH_HOSTS: '127.0.0.1', FCM_SERVICE_ACCOUNT: JSON.stringify(account) }),
+}
+const world = await notificationWorld(database)
+const options = { ca, schedule: [0, 0], fcmOrigin: receiver.url('').replace(/\/$/, '') }
+const db = database.worker
+
 t.test('only hosts of push services are known', async (t) => {
   const hosts = PushSettings.parse({}).PUSH_HOSTS
   for (const host of [
@@ -109,26 +129,6 @@ t.test('a message holds no token, fits, and lives no longer than its link', asyn
     t.ok(JSON.parse(long).body.length > 0)
   }
 })
-
-const database = await testDatabase(t)
-const receiver = await httpsReceiver(t)
-const { ca } = receiver
-const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
-const account = {
-  project_id: 'keepsake-1',
-  client_email: 'push@keepsake-1.iam.gserviceaccount.com',
-  private_key_id: 'k1',
-  private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-  token_uri: receiver.url('/token'),
-}
-const vapid = vapidSettings()
-const settings = {
-  ...receiver.settings,
-  ...loadConfig(PushSettings, { ...vapid, PUSH_HOSTS: '127.0.0.1', FCM_SERVICE_ACCOUNT: JSON.stringify(account) }),
-}
-const world = await notificationWorld(database)
-const options = { ca, schedule: [0, 0], fcmOrigin: receiver.url('').replace(/\/$/, '') }
-const db = database.worker
 
 async function aDevice(
   userId: Uuid,

@@ -73,6 +73,51 @@ t.test('people are not told of what they did themselves', async (t) => {
   t.strictSame(await world.rowsOf('select id from notifications where event_id = $1', [eventId]), [])
 })
 
+t.test('the owner of an event is told before it is purged, or the owners of the organization', async (t) => {
+  const { part, sent } = accepting()
+  const worker = notifying(t, database, [part])
+  const [owner, gone] = [await world.person({}), await world.person({ role: null })]
+  const [head, other] = [await world.person({ role: 'owner' }), await world.person({ role: 'admin' })]
+  const purgeAt = '2033-05-08T08:00:00.000Z'
+  const archived = async (of: string, named = purgeAt) => {
+    const event = await world.event({ status: 'archived', owner: of as typeof owner.id })
+    await database.admin.query('update events set purge_notice = 2, purge_notice_for = $2 where id = $1', [
+      event,
+      named,
+    ])
+    return event
+  }
+  const [own, ownerless, moved] = [
+    await archived(owner.id),
+    await archived(gone.id),
+    await archived(owner.id, '2035-01-01T00:00:00Z'),
+  ]
+  const soon = [own, ownerless, moved].map((event) => world.purgedSoon(event, 'last', purgeAt))
+  await Promise.all([world.consume(worker, soon), world.consume(worker, soon)])
+  await settled(owner.email, 'sent')
+  await settled(head.email, 'sent')
+  t.strictSame(await world.deliveries(other.email), [])
+  t.equal(sent.length, 2, 'once each, and not of a time that is not true any more')
+  const [message] = sent.filter(({ to }) => to.address === owner.email)
+  t.match(message?.message.facts, { template: 'EventPurgeSoon.v1', title: 'Class reunion', purgeAt: new Date(purgeAt) })
+  t.match(message?.message.mail.text, /Deleted on: Sunday/)
+  t.match(message?.message.url, /#event=evt_/)
+})
+
+t.test('a notice of a purge that has moved meanwhile is not sent', async (t) => {
+  const worker = notifying(t, database, [accepting().part])
+  await worker.stop()
+  const owner = await world.person({})
+  const event = await world.event({ status: 'archived', owner: owner.id })
+  const at = '2033-05-08T08:00:00.000Z'
+  await database.admin.query('update events set purge_notice = 1, purge_notice_for = $2 where id = $1', [event, at])
+  await world.consume(worker, [world.purgedSoon(event, 'first', at)])
+  await database.admin.query('update events set purge_notice = 0, purge_notice_for = null where id = $1', [event])
+  notifying(t, database, [accepting().part])
+  const [row] = await settled(owner.email, 'suppressed')
+  t.match(row.reason, /not purged at that time any more/)
+})
+
 t.test('an inviter without an e-mail address invites others', async (t) => {
   const worker = notifying(t, database, [accepting().part])
   const inviter = await world.person({ email: null })

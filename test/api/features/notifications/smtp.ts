@@ -14,6 +14,13 @@ import { notificationWorld, notifying, wireId } from '../../../support/notificat
 import { type Mood, type SmtpWorld, smtpServer } from '../../../support/smtp.ts'
 
 /** E-mail through a real mail server, with TLS and a login. */
+const database = await testDatabase(t)
+const world = await notificationWorld(database)
+const settings = {
+  SMTP_REQUIRE_TLS: true,
+  MAIL_FROM: { name: 'Keepsake', address: 'no-reply@keepsake.example' },
+}
+
 const server = await smtpServer(t)
 const QUICK = { connectMs: 5000, silenceMs: 5000 }
 const open = (t: Pick<typeof import('tap').t, 'teardown'>, o: Partial<Parameters<typeof openSmtp>[0]> = {}) => {
@@ -122,12 +129,6 @@ t.test('no text of a person becomes a header or an address', async (t) => {
   t.equal(parsed.bcc, undefined)
 })
 
-const database = await testDatabase(t)
-const world = await notificationWorld(database)
-const settings = {
-  SMTP_REQUIRE_TLS: true,
-  MAIL_FROM: { name: 'Keepsake', address: 'no-reply@keepsake.example' },
-}
 const part = (at: SmtpWorld, silenceMs = 5000) =>
   emailPart(
     { settings: { ...settings, SMTP_URL: at.url() } },

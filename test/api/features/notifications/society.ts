@@ -4,7 +4,7 @@ import { AT, latestFirst, madeOnce, type Part, word } from '../../../support/soc
 import { invitationsOf } from '../invitations/society.ts'
 
 const CHANNELS = ['email', 'push']
-const TEMPLATES = ['EventInvitation.v1', 'Mention.v1', 'DownloadReady.v1'] as const
+const TEMPLATES = ['EventInvitation.v1', 'Mention.v1', 'DownloadReady.v1', 'EventPurgeSoon.v1'] as const
 
 const devicesOf = madeOnce(({ draw, users, insert, marks }) => {
   const devices = users.flatMap((owner) => draw.times(0, 2, () => ({ id: newUuid(), owner, token: word('token') })))

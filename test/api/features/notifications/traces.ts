@@ -14,6 +14,10 @@ import { whileHeld } from '../../../support/while-held.ts'
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0'
 const GMAIL = 'Mozilla/5.0 (Windows NT 5.1; rv:11.0) Gecko Firefox/11.0 (via ggpht.com GoogleImageProxy)'
 
+const api = await startTestApi(t)
+const { admin } = api.database
+const world = invitationWorld(api)
+
 t.test('who has probably opened a mail, or followed its link', async (t) => {
   const rows: [string, Partial<Seen>, string][] = [
     ['a browser, after a minute', {}, 'person'],
@@ -33,10 +37,6 @@ t.test('who has probably opened a mail, or followed its link', async (t) => {
     t.equal(likelySource({ what: 'click', method: 'GET', userAgent: FIREFOX, seconds: 60, ...seen }), source, what)
   }
 })
-
-const api = await startTestApi(t)
-const { admin } = api.database
-const world = invitationWorld(api)
 
 async function told() {
   const made = await world.invite(await world.event())

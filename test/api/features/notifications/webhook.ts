@@ -11,6 +11,16 @@ import { eventually } from '../../../support/eventually.ts'
 import { httpsReceiver, type Received } from '../../../support/https-receiver.ts'
 import { notificationWorld, notifying } from '../../../support/notifications.ts'
 
+const database = await testDatabase(t)
+const receiver = await httpsReceiver(t)
+const { settings, ca } = receiver
+const env = {
+  DATABASE_URL: database.url,
+  OUTBOUND_ALLOWED_ADDRESSES: '127.0.0.1/32',
+  OUTBOUND_PORTS: `443,${receiver.port}`,
+}
+const parts = (schedule = [0, 0]) => [webhookPart({ settings, db: database.worker }, { ca, schedule })]
+
 t.test('the signature is that of the package, and both secrets verify while one is replaced', async (t) => {
   const [older, newer, other] = [newSecret(), newSecret(), newSecret()]
   const [body, nowMs] = ['{"text":"Grüße 😀"}', Date.now()]
@@ -40,15 +50,6 @@ for (const [status, after, want] of ANSWERS) {
   })
 }
 
-const database = await testDatabase(t)
-const receiver = await httpsReceiver(t)
-const { settings, ca } = receiver
-const env = {
-  DATABASE_URL: database.url,
-  OUTBOUND_ALLOWED_ADDRESSES: '127.0.0.1/32',
-  OUTBOUND_PORTS: `443,${receiver.port}`,
-}
-const parts = (schedule = [0, 0]) => [webhookPart({ settings, db: database.worker }, { ca, schedule })]
 const hook = (org: string, ...args: string[]) => {
   const [verb = '', ...rest] = args
   return commandLine(['webhook', verb, org, ...rest], env)

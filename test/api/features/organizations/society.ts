@@ -26,6 +26,12 @@ export const part: Part = {
       })
       const someone = society.users.at(-1)
       return [
+        {
+          ...{ route: 'getOrganization', params: { org_id: organization.id } },
+          want: isMember(society, who, organization)
+            ? { org_id: organization.id, name: organization.name, event_retention_years: null }
+            : undefined,
+        },
         ask({}),
         ask({ query: 'name' }),
         ask({ query: someone?.name ?? '' }, (user) => user === someone),

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { findMediaOrTrash, listTrash } from '../../../../api/features/media/deletion/queries.ts'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
@@ -78,6 +79,24 @@ t.test('neither before its own rule nor before the one that people are told is a
   t.equal((await carry({ rules })).purged, 1)
   await isPurgedOnce(t, id)
 })
+
+t.test(
+  'a policy in force without a purge keeps all, whatever rule a run still has, and what it keeps can be restored',
+  async (t) => {
+    const [id = ''] = await trashed(1, '20 years')
+    await admin.query(`insert into retention_policies (target, name, uid, rules, purge_after, suspended, dry_run)
+    values ('MediaTrash', 'p', 'u', '[]', null, false, false)`)
+    t.match(await carry({ confirmed: true }), { purged: 0, due: 0, ended: 'Finished' })
+    t.equal(await rows([id]), 1)
+    const seen = await db.read({}, (tx) => findMediaOrTrash(tx, org, id))
+    t.match(seen, { id, isPastRestore: false })
+    const listed = await db.read({}, (tx) => listTrash(tx, { orgId: org, of: undefined, after: undefined, limit: 9 }))
+    t.strictSame(
+      listed.map((row) => row.id),
+      [id],
+    )
+  },
+)
 
 t.test('several processes of a run purge each item once, and the figures are those of the run', async (t) => {
   const ids = await trashed(24)
@@ -195,6 +214,90 @@ t.test('a store that asks for fewer requests is asked by fewer at once, and no i
   for (const id of ids) await isPurgedOnce(t, id)
 })
 
+t.test(
+  'a dry run by a wrong clock does not answer for the next run, nor does a confirmed one once the clock is right',
+  async (t) => {
+    t.teardown(() => shiftClock(admin, '0'))
+    t.equal((await carry({ run: 'before' })).ended, 'Finished')
+    const [id = ''] = await trashed(1, '1 day')
+    await shiftClock(admin, '100 years')
+    t.equal((await carry({ run: 'dry', dryRun: true })).due, 1)
+    t.match(await carry({ run: 'after-dry' }), { ended: 'ConfirmationRequired', purged: 0 })
+    await admin.query('update media set deleted_at = null, deleted_by = null where id = $1', [id])
+    t.equal((await carry({ run: 'confirmed', confirmed: true })).ended, 'Finished')
+    await shiftClock(admin, '0')
+    t.equal((await carry({ run: 'right-again' })).ended, 'Finished')
+    await trashed(1, '1 day')
+    await shiftClock(admin, '20 years')
+    t.match(await carry({ run: 'jumped-again' }), { ended: 'ConfirmationRequired', purged: 0 })
+  },
+)
+
+t.test('items that the store refuses do not stop the others', async (t) => {
+  const bad = new Set((await trashed(12, '50 days')).map((id) => mediaPrefix(org, id)))
+  const good = await trashed(8)
+  const denied: ObjectStore = {
+    ...store,
+    check: () => Promise.resolve(),
+    deletePrefix: (prefix) =>
+      bad.has(prefix) ? Promise.reject(new StoreError('Unavailable', 'AccessDenied')) : store.deletePrefix(prefix),
+  }
+  t.match(await carry({ batchSize: 4 }, { store: denied }), { ended: 'Finished', purged: 8, failures: 12 })
+  t.equal(await rows(good), 0)
+  t.match(await carry({ batchSize: 4 }, { store: denied }), { ended: 'Finished', failures: 0 }, 'they wait')
+})
+
+t.test('a store that allows no deletion at all ends the run', async (t) => {
+  const ids = await trashed(1)
+  await admin.query(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes,
+      deleted_at, deleted_by)
+    select gen_random_uuid(), $1, $2, 'f', 'video/mp4', 'video', 7, now() - interval '40 days', $2
+    from generate_series(1, 200)`,
+    [org, user],
+  )
+  const denied: ObjectStore = {
+    ...store,
+    check: () => Promise.resolve(),
+    deletePrefix: () => Promise.reject(new StoreError('Unavailable', 'AccessDenied')),
+  }
+  const { ended, purged, failures } = await carry({}, { store: denied, pauseMs: () => 0 })
+  t.match({ ended, purged }, { ended: 'StoreUnavailable', purged: 0 })
+  t.ok(failures >= 100 && failures < 110, `${failures} failed`)
+  t.equal(await rows(ids), 1)
+})
+
+t.test('a run waits for no lease of another kind of work', async (t) => {
+  const [early = ''] = await trashed(1, '1 day')
+  // In the trash for long, and taken out of it by the purge of an event.
+  const [leaving = ''] = await trashed(1, '31 days')
+  const event = newUuid()
+  await admin.query(
+    `insert into events (id, org_id, owner_id, title, start_at, status, archived_at)
+      values ($1, $2, $3, 'Party', now(), 'archived', now() - interval '8 years')`,
+    [event, org, user],
+  )
+  t.teardown(() => admin.query('delete from events where id = $1', [event]))
+  await admin.query(
+    `update media set purging_at = now(), lease_at = now() + interval '1 hour', lease_token = $2,
+      leaving_with = case when id = $3 then $4::uuid end where id = any($1)`,
+    [[early, leaving], newUuid(), leaving, event],
+  )
+  t.match(await carry(), { ended: 'Finished', purged: 0 })
+  t.equal(await rows([early, leaving]), 2)
+})
+
+t.test('what is held is written once a day, not by every run', async (t) => {
+  const ids = await trashed(3)
+  await addHold(db, { kind: 'organization', subject: org, reason: 'r', placedBy: 'b' })
+  const versions = async () =>
+    (await admin.query('select xmin::text from media where id = any($1) order by id', [ids])).rows.map((r) => r.xmin)
+  t.match(await carry(), { ended: 'Finished', purged: 0 })
+  const before = await versions()
+  t.match(await carry(), { ended: 'Finished', purged: 0, reason: /3 due items are kept/ })
+  t.strictSame(await versions(), before)
+})
+
 t.test('a process that is told to end finishes what it has begun and gives back the rest', async (t) => {
   const ids = await trashed(12)
   const stop = new AbortController()
@@ -246,7 +349,7 @@ t.test('so many at once need a confirmation, and a dry run none', async (t) => {
     [org, user],
   )
   const refused = await carry()
-  t.match(refused, { ended: 'ConfirmationRequired', due: 1001, reason: /1001 of about 1001 .* maxDuePercent \(20\)/ })
+  t.match(refused, { ended: 'ConfirmationRequired', due: 1001, reason: /1001 of 1001 .* maxDuePercent \(20\)/ })
   const dry = await carry({ dryRun: true })
   t.match(dry, { ended: 'Finished', purged: 1001, bytes: 7007, due: 1001 })
   t.equal((await admin.query('select from media')).rowCount, 1001)

@@ -1,17 +1,26 @@
 import t from 'tap'
+import { sql } from '../../../../api/db/orm.ts'
 import { boundPieces, measurePieces, unusedPieces } from '../../../../api/features/highlights/pieces/pieces.ts'
+import { purgeHighlights } from '../../../../api/features/highlights/render/purge.ts'
+import { expireSessions } from '../../../../api/features/media/uploads/release.ts'
 import { expiredUploads } from '../../../../api/features/media/uploads/retention-target.ts'
+import { deleteOldNotifications } from '../../../../api/features/notifications/queries.ts'
 import { oldNotifications } from '../../../../api/features/notifications/retention-target.ts'
 import { addHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
 import { findUsage } from '../../../../api/features/users/queries.ts'
+import { cutoffOf } from '../../../../api/retention/policies-queries.ts'
 import type { RetentionTarget } from '../../../../api/retention/target.ts'
+import { RETENTION_TARGETS, type RetentionTarget as TargetName } from '../../../../crds/retention-rules.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
-import { piecesPrefix, stagedChunkKey } from '../../../../lib/contract/object-keys.ts'
+import { highlightPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { aHighlightManifest } from '../../../support/highlights.ts'
+import { waitingIn } from '../../../support/in-turn.ts'
 import { aRun } from '../../../support/retention.ts'
+import { retentionItems } from '../../../support/retention-items.ts'
 
 /** Runs for the targets that are smaller than the trash; what all have in common is tested with that. */
 const { database, place, world, base } = await startConversionTest(t)
@@ -20,6 +29,7 @@ const { store } = place
 const { org, user } = world
 const deps = { db, store, log: base.log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
 const { signal } = deps
+const { anUpload, isStored, aNotification, aSource, hasPieces } = retentionItems({ admin, store }, world)
 
 const carry = (target: RetentionTarget, after: string, change: Partial<RetentionRun> = {}) =>
   carryOut(deps, target, aRun(target.name, { rules: [{ after, action: 'purge' }], ...change }))
@@ -46,25 +56,33 @@ t.beforeEach(async () => {
   }
 })
 
+t.test(
+  'every target: without a policy the default counts, with one its purge, without a purge nothing is ever over',
+  async (t) => {
+    const due = { at: '2026-06-30T12:00:00Z', rules: [{ after: 'P1D', action: 'purge' as const }] }
+    const cutoff = async (target: TargetName) => {
+      const { rows } = await db.read({}, (tx) =>
+        tx.execute<{
+          at: string
+        }>(sql`select to_char(${cutoffOf(due, target, 'P10D')} at time zone 'UTC', 'YYYY-MM-DD') as at,
+        ${cutoffOf(due, target, 'P10D')} = '-infinity' as never`),
+      )
+      return rows[0]
+    }
+    for (const target of RETENTION_TARGETS) {
+      await admin.query('delete from retention_policies')
+      t.match(await cutoff(target), { at: '2026-06-20', never: false }, target)
+      await policy(target, 'P20D')
+      t.match(await cutoff(target), { at: '2026-06-10', never: false })
+      await policy(target === 'Uploads' ? 'AuditLog' : 'Uploads', 'P1D')
+      await admin.query('update retention_policies set purge_after = null where target = $1', [target])
+      t.match(await cutoff(target), { never: true })
+    }
+  },
+)
+
 // ---------------------------------------------------------------- uploads
 
-/** A session with one chunk in the store, whose last chunk came so long ago. */
-async function anUpload(state: string, idle: string): Promise<Uuid> {
-  const [id, mediaId] = [newUuid(), newUuid()]
-  await admin.query(
-    `insert into uploads (id, org_id, uploader_id, media_id, layout, state, filename, mime_type, file_size_bytes, chunk_size_bytes,
-        total_chunks, expires_at, absolute_expires_at)
-      values ($1, $2, $3, $4, 'staged', $5, 'f', 'video/mp4', 10, 5, 2, now() - $6::interval + interval '1 day', now() + interval '1 day')`,
-    [id, org, user, mediaId, state, idle],
-  )
-  await admin.query(
-    `insert into upload_chunks (org_id, upload_id, chunk_index, size_bytes, sha256, etag) values ($1, $2, 0, 5, '', '')`,
-    [org, id],
-  )
-  await store.put(stagedChunkKey(org, id, 0), 'bytes', { contentType: 'video/mp4' })
-  return id
-}
-const isStored = async (id: Uuid) => (await store.head(stagedChunkKey(org, id, 0))) !== undefined
 const stateOf = async (id: Uuid) => (await admin.query('select state from uploads where id = $1', [id])).rows[0]?.state
 
 t.test(
@@ -98,25 +116,6 @@ t.test('uploads: a longer policy keeps what was left, and a hold keeps all', asy
 
 // ---------------------------------------------------------------- notifications
 
-async function aNotification(age: string, startAt = "now() - interval '1 year'"): Promise<Uuid> {
-  const [id, event, comment] = [newUuid(), newUuid(), newUuid()]
-  await admin.query(
-    `insert into events (id, org_id, owner_id, title, start_at, status) values ($1, $2, $3, 'E', ${startAt}, 'active')`,
-    [event, org, user],
-  )
-  await admin.query(
-    `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
-      values ($1, $2, $3, 'meta', $3, 'event', $4, 'B')`,
-    [comment, org, event, user],
-  )
-  await admin.query(
-    `insert into notifications (id, org_id, template, event_id, user_id, comment_id, created_at)
-      values ($1, $2, 'Mention.v1', $3, $4, $5, now() - $6::interval)`,
-    [id, org, event, user, comment, age],
-  )
-  return id
-}
-
 t.test('notifications: old ones go, except those of an event that is to come, and under a hold', async (t) => {
   for (let i = 0; i < 3; i++) await aNotification('91 days')
   const [needed, young] = [await aNotification('91 days', `now() + interval '1 day'`), await aNotification('89 days')]
@@ -142,12 +141,6 @@ t.test('notifications: no policy removes what the stream may still repeat', asyn
 
 // ---------------------------------------------------------------- pieces of highlights
 
-/** A source with pieces of so many bytes in the store, which the highlight has used. */
-async function aSource(bytes: number): Promise<Uuid> {
-  const id = await world.upload('video/mp4', { bytes: 0 })
-  await store.put(`${piecesPrefix(org, id)}01.x/d/piece.json`, Buffer.alloc(bytes), { contentType: 'application/json' })
-  return id
-}
 async function aHighlight(...sources: Uuid[]): Promise<Uuid> {
   const id = newUuid()
   await admin.query(
@@ -176,11 +169,6 @@ const complete = (id: Uuid, sources: Uuid[]) =>
 const stored = async () =>
   (await admin.query('select highlight_bytes::int, piece_bytes::int from user_storage where user_id = $1', [user]))
     .rows[0]
-const hasPieces = async (id: Uuid) => {
-  for await (const _ of store.list(piecesPrefix(org, id))) return true
-  return false
-}
-
 t.test(
   'what a highlight and its pieces take counts for the one who made it, and no longer when it is gone',
   async (t) => {
@@ -262,4 +250,114 @@ t.test('beyond a bound those go that were not used for longest, of each organiza
   t.equal(await boundPieces(deps, { organization: 350, all: 10_000 }, signal), 1)
   t.equal(await boundPieces(deps, { organization: 10_000, all: 100 }, signal), 2)
   t.strictSame(await Promise.all(sources.map(hasPieces)), [true, false, false, false])
+})
+
+// ---------------------------------------------------------------- the sweep, and holds
+
+/** Does the work while a hold is about to commit: what is purged for good waits for it. */
+async function whileHoldComes(work: () => Promise<unknown>): Promise<void> {
+  const holder = await admin.connect()
+  try {
+    await holder.query('begin')
+    await holder.query('select pg_advisory_xact_lock(7305811243)')
+    await holder.query(
+      `insert into legal_holds (id, kind, subject, reason, placed_by) values ($1, 'organization', $2, 'case', 'court')`,
+      [newUuid(), org],
+    )
+    let isOver = false
+    const done = work().finally(() => {
+      isOver = true
+    })
+    await eventually('it to wait or end', async () => isOver || (await waitingIn(database)) > 0)
+    await holder.query('commit')
+    await done
+  } finally {
+    await holder.query('rollback')
+    holder.release()
+  }
+}
+
+t.test('the sweep of notifications sees a hold that commits meanwhile', async (t) => {
+  await aNotification('91 days')
+  await whileHoldComes(() => db.inTransaction({}, (tx) => deleteOldNotifications(tx, 90, 10)))
+  t.equal(await count('select from notifications'), 1)
+  await admin.query('delete from legal_holds')
+  t.equal(await db.inTransaction({}, (tx) => deleteOldNotifications(tx, 90, 10)), 1)
+})
+
+t.test('the sweep of uploads keeps the row of what a hold came for, and begins with no other', async (t) => {
+  const both = [await anUpload('aborted', '1 hour'), await anUpload('aborted', '1 hour')]
+  let held: Promise<unknown> | undefined
+  const holding = {
+    ...store,
+    async deletePrefix(prefix: string) {
+      const deleted = await store.deletePrefix(prefix)
+      held ??= hold()
+      await held
+      return deleted
+    },
+  }
+  await expireSessions(db, holding, { log: base.log })
+  t.equal(await count('select from uploads where storage_released_at is not null'), 0)
+  t.equal((await Promise.all(both.map(isStored))).filter(Boolean).length, 1, 'the next one was not begun')
+  await admin.query('delete from legal_holds')
+  await expireSessions(db, store, { log: base.log })
+  t.equal(await count('select from uploads where storage_released_at is not null'), 2)
+})
+
+/** A deleted highlight with a film in the store, whose purge is due. */
+async function aFilm(by: Uuid, o: { looks?: number; album?: Uuid } = {}): Promise<Uuid> {
+  const id = newUuid()
+  await admin.query(
+    `insert into highlights (id, org_id, created_by, album_id, title, transition, orientation, fill, ken_burns, show_title, captions,
+        skip_broken, estimated_duration_sec, status, deleted_at, deleted_by, purge_at, purge_looks)
+      values ($1, $2, $3, $4, 'H', 'cut', 'auto', 'blur', true, true, 'none', false, 3, 'completed', now(), $3, now(), $5)`,
+    [id, org, by, o.album ?? null, o.looks ?? 0],
+  )
+  await store.put(`${highlightPrefix(org, id)}film.mp4`, 'film', { contentType: 'video/mp4' })
+  return id
+}
+const hasFilm = async (id: Uuid) => {
+  for await (const _ of store.list(highlightPrefix(org, id))) return true
+  return false
+}
+
+t.test('films: a hold on who made them, the organization or the event keeps files and rows', async (t) => {
+  const [event, album, other] = [newUuid(), newUuid(), newUuid()]
+  await admin.query('insert into users (id, issuer, subject) values ($1::uuid, $2, $1::text)', [other, 'test'])
+  await admin.query(
+    `insert into events (id, org_id, owner_id, title, start_at, status) values ($1, $2, $3, 'E', now(), 'active')`,
+    [event, org, user],
+  )
+  await admin.query(`insert into albums (id, org_id, owner_id, event_id, title) values ($1, $2, $3, $4, 'A')`, [
+    album,
+    org,
+    user,
+    event,
+  ])
+  for (const [kind, subject, keeps] of [
+    ['person', user, [true, true, false]],
+    ['event', event, [false, true, false]],
+    ['organization', org, [true, true, true]],
+  ] as const) {
+    await admin.query('delete from highlights')
+    const films = [await aFilm(user), await aFilm(user, { album }), await aFilm(other)]
+    const placed = await addHold(db, { kind, subject, reason: 'case', placedBy: 'court' })
+    await purgeHighlights(base)
+    t.strictSame(await Promise.all(films.map(hasFilm)), keeps, kind)
+    await admin.query('delete from legal_holds where id = $1', [placed.id])
+    await purgeHighlights(base)
+    t.strictSame(await Promise.all(films.map(hasFilm)), [false, false, false], 'its end lets them go')
+  }
+})
+
+t.test('films: a hold that comes with the last look keeps the row', async (t) => {
+  const id = await aFilm(user, { looks: 9 })
+  await store.deletePrefix(highlightPrefix(org, id))
+  await whileHoldComes(() => purgeHighlights(base))
+  t.equal(await count('select from highlights where id = $1', [id]), 1)
+  await admin.query('delete from legal_holds')
+  await admin.query('update highlights set purge_lease_until = null')
+  await purgeHighlights(base)
+  t.equal(await count('select from highlights where id = $1', [id]), 0)
 })

@@ -11,7 +11,15 @@ const ofMember = async (side: Side) => ({
   params: { org_id: side.org, user_id: (await aMemberOf(side)).wireId },
 })
 
+let years = 0
+
 export const organizationSeeds: Seeds = {
+  getOrganization: ({ org, person }) => ({ as: person, params: { org_id: org } }),
+  updateOrganization: async (side) => ({
+    as: await aMemberOf(side, 'owner'),
+    params: { org_id: side.org },
+    json: { event_retention_years: (years++ % 30) + 1 },
+  }),
   listMembers: ({ org, person }) => ({ as: person, params: { org_id: org } }),
   changeMember: async (side) => ({ ...(await ofMember(side)), json: { role: 'admin' } }),
   removeMember: ofMember,

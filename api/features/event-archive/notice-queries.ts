@@ -1,0 +1,62 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { sql } from '../../db/orm.ts'
+import { events } from '../../db/schema/events.ts'
+import { retentionPolicies, retentionRuns } from '../../db/schema/retention.ts'
+import { APP_NOW } from '../../retention/clock.ts'
+import { purgeTime } from '../events/purge-time-queries.ts'
+import { FOUND_DAYS, type NextNotice, type NoticeSeen, type Told } from './notice-plan.ts'
+import { isEventHeld } from './queries.ts'
+
+/** When events are purged by a policy that is carried out. Nothing is purged while one is suspended or only tried. */
+const carriedOutAfter = sql`(select min(p.purge_after) from ${retentionPolicies} p
+  where p.target = 'EventArchive' and not p.suspended and not p.dry_run)`
+
+/** Milliseconds, rounded up: the notice must not name a time before the purge. */
+const msOf = (time: ReturnType<typeof sql>) => sql<number>`ceil(extract(epoch from ${time}) * 1000)::float8`
+
+/** Events at which it is time to look, in the order of the index alone. */
+export const dueForNotice = (limit: number) => sql`
+  select e.id, e.org_id as "orgId", e.version, e.purge_notice as notice, ${msOf(sql`e.purge_notice_for`)} as "namedMs",
+    ${msOf(purgeTime(sql`e`))} as "purgeMs", (extract(epoch from ${APP_NOW}) * 1000)::float8 as "nowMs",
+    ${isEventHeld} as "isHeld"
+  from ${events} e
+  where e.status = 'archived'
+    and e.archived_at <= ${APP_NOW} + make_interval(days => ${FOUND_DAYS}) - ${carriedOutAfter}
+    and e.purge_look_at <= ${APP_NOW}
+  order by e.archived_at, e.purge_look_at limit ${limit} for update of e skip locked`
+
+export interface DueForNotice extends Told, Pick<NoticeSeen, 'nowMs' | 'purgeMs' | 'isHeld'> {
+  id: Uuid
+  orgId: Uuid
+  version: number
+}
+
+/** Locks events at which it is time to look. */
+export async function lockDueForNotice(tx: Tx, limit: number): Promise<DueForNotice[]> {
+  const { rows } = await tx.execute<{ [K in keyof DueForNotice]: DueForNotice[K] }>(dueForNotice(limit))
+  return rows
+}
+
+const timeOf = (ms: number | null) => sql`to_timestamp(${ms}::float8 / 1000)`
+
+/** Call with the events locked. */
+export async function saveNotices(
+  tx: Tx,
+  next: readonly (Pick<NextNotice, 'told' | 'lookAgainMs'> & { id: Uuid })[],
+): Promise<void> {
+  for (const { id, told, lookAgainMs } of next) {
+    await tx.execute(sql`update ${events} set purge_notice = ${told.notice}, purge_notice_for = ${timeOf(told.namedMs)},
+      purge_look_at = ${timeOf(lookAgainMs)} where id = ${id}`)
+  }
+}
+
+/** `now()`, by which notices compare clocks, and whether the last run of the policy was refused until someone looks. */
+export async function seeBefore(tx: Tx): Promise<{ databaseMs: number; isRefused: boolean }> {
+  const { rows } = await tx.execute<{ now: number; refused: boolean }>(sql`
+    select (extract(epoch from clock_timestamp()) * 1000)::float8 as now, coalesce((
+      select r.ended in ('ConfirmationRequired', 'ClockSkew') from ${retentionRuns} r where r.target = 'EventArchive'
+      order by r.started_at desc limit 1), false) as refused`)
+  const { now, refused } = rows[0] ?? { now: 0, refused: true }
+  return { databaseMs: now, isRefused: refused }
+}

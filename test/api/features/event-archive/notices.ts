@@ -1,0 +1,260 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { eventArchive } from '../../../../api/features/event-archive/archive-target.ts'
+import {
+  FIRST_NOTICE,
+  LAST_NOTICE,
+  type NextNotice,
+  NO_NOTICE,
+  type NoticeSeen,
+  nextNotice,
+} from '../../../../api/features/event-archive/notice-plan.ts'
+import { giveNotices } from '../../../../api/features/event-archive/notices.ts'
+import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
+import { carryOut } from '../../../../api/features/retention/run.ts'
+import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { RetentionRun } from '../../../../lib/contract/retention.ts'
+import { archiveWorld } from '../../../support/archived-events.ts'
+import { startConversionTest } from '../../../support/conversion-world.ts'
+import { aRun, shiftClock } from '../../../support/retention.ts'
+
+/** The owner of an archived event is told before it is purged, and it is purged only then. */
+const DAY = 86_400_000
+const day = (n: number) => n * DAY
+const NONE = { notice: NO_NOTICE, namedMs: null } as const
+const first = (named: number) => ({ notice: FIRST_NOTICE, namedMs: day(named) }) as const
+const last = (named: number) => ({ notice: LAST_NOTICE, namedMs: day(named) }) as const
+
+// Days: the purge is on day 100.
+const CASES: [string, Partial<NoticeSeen> & { now: number; purge?: number }, [NextNotice['told'], boolean, number]][] =
+  [
+    ['too early', { now: 68 }, [NONE, false, 70]],
+    ['long before', { now: 10 }, [NONE, false, 17]],
+    ['thirty days before', { now: 70 }, [first(100), true, 77]],
+    ['between the notices', { now: 80, told: first(100) }, [first(100), false, 87]],
+    ['just before the last one', { now: 90, told: first(100) }, [first(100), false, 93]],
+    ['seven days before', { now: 93, told: first(100) }, [last(100), true, 100]],
+    ['for the first time in the last days: the purge waits', { now: 98 }, [last(105), true, 105]],
+    ['for the first time when the period is long over', { now: 500 }, [last(507), true, 507]],
+    ['after the last notice', { now: 95, told: last(100) }, [last(100), false, 100]],
+    ['when the purge is late', { now: 103, told: last(100) }, [last(100), false, 110]],
+    ['when the purge is very late', { now: 131, told: last(100) }, [last(138), true, 138]],
+    ['under a hold', { now: 94, told: first(100), isHeld: true }, [NONE, false, 95]],
+    ['when the purge moves to a later time', { now: 95, told: last(100), purge: 200 }, [NONE, false, 102]],
+    ['when it moves a little', { now: 95, told: last(100), purge: 120 }, [first(120), true, 102]],
+    ['when it moves to an earlier time', { now: 85, told: first(100), purge: 90 }, [last(92), true, 92]],
+    [
+      'when it moves to an earlier time after the last notice',
+      { now: 95, told: last(100), purge: 50 },
+      [last(100), false, 100],
+    ],
+  ]
+for (const [name, { now, purge = 100, told = NONE, isHeld = false }, [saved, isNew, look]] of CASES) {
+  t.test(`what is said ${name}`, async (t) => {
+    const next = nextNotice({ nowMs: day(now), purgeMs: day(purge), told, isHeld })
+    t.strictSame(next, { told: saved, isNew, lookAgainMs: day(look) })
+  })
+}
+
+const { database, place: storage, world, base } = await startConversionTest(t)
+const { worker: db, admin } = database
+const { org, user } = world
+const made = archiveWorld({ admin, store: storage.store, org, user })
+const { sql, exists, announced } = made
+const signal = new AbortController().signal
+const deps = { db, store: storage.store, log: base.log, signal, waitMs: 5, pauseMs: () => 1 }
+const RULES: RetentionRun['rules'] = [{ after: 'P7Y', action: 'purge' }]
+const carry = (change: Partial<RetentionRun> = {}) =>
+  carryOut(deps, eventArchive, aRun('EventArchive', { rules: RULES, confirmed: true, ...change }))
+const give = () => giveNotices({ db, log: base.log }, signal)
+/** Archived seven years ago, but for so many days. */
+async function anEvent(daysLeft: number): Promise<Uuid> {
+  const id = await made.anEvent({ archived: 7, announced: false })
+  await sql(`update events set archived_at = archived_at + make_interval(days => $2) where id = $1`, [id, daysLeft])
+  return id
+}
+const notices = async (event: Uuid) => (await announced('EventPurgeSoon', event)).map(({ notice }) => notice)
+const later = (days: number) => shiftClock(admin, `${days} days`)
+
+t.beforeEach(async () => {
+  await made.clear()
+  await later(0)
+})
+
+t.test('an owner is told 30 and 7 days before, once each, and then the event is purged', async (t) => {
+  const event = await anEvent(40)
+  t.equal(await give(), 0, 'too early')
+  await later(11)
+  await give()
+  await give()
+  t.strictSame(await notices(event), ['first'])
+  await later(34)
+  await give()
+  await give()
+  t.strictSame(await notices(event), ['first', 'last'])
+  const [, said] = await announced('EventPurgeSoon', event)
+  t.match(said, { event_id: formatId('event', event), org_id: formatId('organization', org) })
+  await later(39)
+  t.match(await carry(), { purged: 0 })
+  await later(41)
+  t.ok(Date.parse(said.purge_at) <= Date.now() + day(41))
+  t.match(await carry(), { purged: 1 })
+  t.notOk(await exists('events', event))
+})
+
+t.test('an event whose time is over already is announced at once, and purged seven days later', async (t) => {
+  const event = await anEvent(-400)
+  t.match(await carry(), { purged: 0, due: 1, ended: 'Finished' }, 'nobody was told')
+  await give()
+  t.strictSame(await notices(event), ['last'])
+  t.match(await carry(), { purged: 0 })
+  await later(6)
+  await give()
+  t.match(await carry(), { purged: 0 })
+  await later(8)
+  t.match(await carry(), { purged: 1 })
+  t.strictSame(await notices(event), ['last'])
+})
+
+t.test('a policy that purges later makes notices due again', async (t) => {
+  const event = await anEvent(5)
+  await give()
+  t.strictSame(await notices(event), ['last'])
+  await made.setPolicy('P8Y')
+  await later(10)
+  t.match(await carry(), { purged: 0 }, 'what was said is not true any more')
+  await later(365 - 20)
+  await give()
+  t.strictSame(await notices(event), ['last', 'first'])
+  await later(365 + 1)
+  await give()
+  t.strictSame(await notices(event), ['last', 'first', 'last'])
+  await later(365 + 9)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('nobody is told where nothing is purged', async (t) => {
+  const event = await anEvent(5)
+  for (const [after, o] of [
+    [null, {}],
+    ['P7Y', { suspended: true }],
+    ['P7Y', { dryRun: true }],
+  ] as const) {
+    await made.setPolicy(after, o)
+    t.equal(await give(), 0)
+  }
+  await sql('delete from retention_policies')
+  t.equal(await give(), 0)
+  t.match(await carry(), { purged: 0 })
+  t.strictSame(await notices(event), [])
+})
+
+t.test('nobody is told while the last run waits for a confirmation', async (t) => {
+  const event = await anEvent(5)
+  const ran = (ended: string) =>
+    sql(
+      `insert into retention_runs (run, policy, policy_uid, target, slot, dry_run, ended)
+        values ($1, 'p', 'u', 'EventArchive', now(), false, $2)`,
+      [newUuid(), ended],
+    )
+  await ran('ConfirmationRequired')
+  t.equal(await give(), 0)
+  await ran('Finished')
+  t.equal(await give(), 1)
+  t.strictSame(await notices(event), ['last'])
+})
+
+t.test('a hold keeps notices back, and takes back what was said', async (t) => {
+  const event = await anEvent(20)
+  t.equal(await give(), 1)
+  const hold = await addHold(db, { kind: 'event', subject: event, reason: 'case 1', placedBy: 'court' })
+  await later(14)
+  t.equal(await give(), 0)
+  await releaseHold(db, hold.id)
+  await later(30)
+  t.match(await carry(), { purged: 0 }, 'the owner has to be told again')
+  await give()
+  t.strictSame(await notices(event), ['first', 'last'])
+  await later(38)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('an event that was not purged at its time is announced again before it is', async (t) => {
+  const event = await anEvent(5)
+  await give()
+  await made.setPolicy('P7Y', { suspended: true })
+  await later(60)
+  await made.setPolicy('P7Y')
+  t.match(await carry(), { purged: 0 })
+  await give()
+  t.strictSame(await notices(event), ['last', 'last'])
+  await later(68)
+  t.match(await carry(), { purged: 1 })
+})
+
+const keepFor = (years: number | null) =>
+  sql('update organizations set event_retention_years = $2 where id = $1', [org, years])
+
+t.test('an organization that keeps events for longer is told and purged by its own time', async (t) => {
+  t.teardown(() => keepFor(null))
+  const event = await anEvent(5)
+  await give()
+  await keepFor(8)
+  await later(10)
+  t.match(await carry(), { purged: 0, due: 0 }, 'longer, after the last notice')
+  await give()
+  t.strictSame(await notices(event), ['last'])
+  await keepFor(1)
+  await later(18)
+  await give()
+  t.match(await carry(), { purged: 0 }, 'no shorter than the policy, and only after a notice')
+  t.strictSame(await notices(event), ['last', 'last'])
+  await later(26)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('an organization that keeps events for longer while media items go keeps the rest', async (t) => {
+  t.teardown(() => keepFor(null))
+  const event = await made.anEvent()
+  await made.place(await made.anAlbum(event), await made.aMedia())
+  const keeping = {
+    ...storage.store,
+    async deletePrefix(prefix: string) {
+      await keepFor(30)
+      return storage.store.deletePrefix(prefix)
+    },
+  }
+  t.match(await carryOut({ ...deps, store: keeping }, eventArchive, aRun('EventArchive', { rules: RULES })), {
+    purged: 0,
+  })
+  t.ok(await exists('events', event))
+})
+
+t.test('two workers at once give each notice once', async (t) => {
+  const events: Uuid[] = []
+  for (let n = 0; n < 40; n++) events.push(await anEvent(5))
+  const given = await Promise.all([1, 2, 3].map(() => giveNotices({ db, log: base.log }, signal, 3)))
+  t.equal(
+    given.reduce((sum, n) => sum + n, 0),
+    40,
+  )
+  for (const event of events) t.strictSame(await notices(event), ['last'])
+})
+
+const CHILD = fileURLToPath(new URL('../../../support/dying-notices.ts', import.meta.url))
+async function dies(t: Test, failpoint: string): Promise<void> {
+  const child = spawn(process.execPath, [CHILD, database.url, failpoint], { stdio: 'ignore' })
+  t.teardown(() => child.kill('SIGKILL'))
+  const [, by] = await once(child, 'exit')
+  t.equal(by, 'SIGKILL')
+}
+t.test('killed before or after the commit, the next worker gives what is missing', async (t) => {
+  const event = await anEvent(5)
+  await dies(t, 'event-notice.saved')
+  t.strictSame(await notices(event), [])
+  await dies(t, 'event-notice.committed')
+  await give()
+  t.strictSame(await notices(event), ['last'])
+})

@@ -1,0 +1,175 @@
+import t, { type Test } from 'tap'
+import { carryOut } from '../../../../api/features/erasure/saga.ts'
+import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
+import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
+import { carryOut as carryOutRun } from '../../../../api/features/retention/run.ts'
+import { ERASE_STEPS } from '../../../../api/features.ts'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { albumWorld } from '../../../support/albums.ts'
+import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { testCluster } from '../../../support/conversion-world.ts'
+import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
+import { anEvent } from '../../../support/events.ts'
+import { aRun } from '../../../support/retention.ts'
+
+/** What a hold keeps of requests and erasures. Runs and sweeps under a hold are tested with their targets. */
+const api = await startTestApi(t)
+const { people, database, org, call, store } = api
+const orgId = uuidOf('organization', org)
+const { worker: db, admin } = database
+const cluster = testCluster(t)
+const albums = albumWorld(api)
+const sql = async (text: string, values: unknown[] = []) => (await admin.query(text, values)).rows
+const hold = (kind: 'person' | 'event' | 'organization', subject: Uuid) =>
+  addHold(db, { kind, subject, reason: 'case', placedBy: 'court' })
+const exists = async (table: string, id: Uuid) => (await sql(`select from ${table} where id = $1`, [id])).length === 1
+
+t.afterEach(() => sql('delete from legal_holds'))
+
+// ---------------------------------------------------------------- requests that delete for good
+
+type Hold = Parameters<typeof hold>
+async function refusedThenDone(t: Test, holds: Hold[], path: string, who: Person) {
+  for (const [kind, subject] of holds) {
+    const placed = await hold(kind, subject)
+    t.match(await call(who, 'DELETE', path), { status: 409, code: 'LEGAL_HOLD' }, `a hold on the ${kind}`)
+    await releaseHold(db, placed.id)
+  }
+  t.equal((await call(who, 'DELETE', path)).status, 204, 'its end lets it go')
+}
+const byOrganizationOrOwner: Hold[] = [
+  ['organization', orgId],
+  ['person', people.member.id],
+]
+
+t.test('an album stays under a hold on its organization or its owner', async (t) => {
+  const id = await albums.anAlbum({ owner: people.member })
+  await refusedThenDone(t, byOrganizationOrOwner, `/api/orgs/${org}/albums/${id}`, people.member)
+  t.notOk(await exists('albums', uuidOf('album', id)))
+})
+
+t.test('a media item stays in the album of an event under a hold, by which the hold finds it', async (t) => {
+  const event = await anEvent(api, { org, orgId, owner: people.member })
+  const id = await albums.anAlbum({ owner: people.member, eventId: event.wireId, status: 'PUBLIC' })
+  const media = await albums.aMedia()
+  const added = await call(people.member, 'POST', `/api/orgs/${org}/albums/${id}/media`, { json: { media_id: media } })
+  t.equal(added.status, 201)
+  const path = `/api/orgs/${org}/albums/${id}/media/${media}`
+  await refusedThenDone(t, [['event', event.id], ...byOrganizationOrOwner], path, people.member)
+})
+
+t.test('a draft of an event stays under a hold on it, its organization or its owner', async (t) => {
+  const event = await anEvent(api, { org, orgId, owner: people.member, status: 'draft' })
+  const path = `/api/orgs/${org}/events/${event.wireId}`
+  await refusedThenDone(t, [['event', event.id], ...byOrganizationOrOwner], path, people.member)
+  t.notOk(await exists('events', event.id))
+})
+
+t.test('a media item that an edit has removed from a comment stays under a hold on the event', async (t) => {
+  const event = await anEvent(api, { org, orgId, owner: people.member })
+  const media = uuidOf('media', await albums.aMedia())
+  const comment = newUuid()
+  await sql(
+    `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
+      values ($1, $2, $3, 'meta', $3, 'event', $4, 'B')`,
+    [comment, orgId, event.id, people.member.id],
+  )
+  await sql(
+    `insert into comment_versions (comment_id, version, org_id, body, mentions, media_ids, written_at)
+      values ($1, 1, $2, 'A', '{}', $3, now())`,
+    [comment, orgId, [media]],
+  )
+  await sql(`update media set deleted_at = now() - interval '40 days', deleted_by = uploader_id where id = $1`, [media])
+  await hold('event', event.id)
+  const { log } = eraseDeps(api, cluster)
+  const deps = { db, store, log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
+  t.match(await carryOutRun(deps, mediaTrash, aRun('MediaTrash')), { purged: 0, reason: /1 due item is kept/ })
+  t.ok(await exists('media', media))
+})
+
+// ---------------------------------------------------------------- erasures
+
+async function aMember(): Promise<Person> {
+  const person = await aPerson(api)
+  await sql(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [orgId, person.id])
+  return person
+}
+async function ask(person: Person) {
+  const { data } = await call(people.platformAdmin, 'POST', '/gdpr/anonymize', {
+    json: { user_id: person.wireId, confirm: true },
+  })
+  return { id: uuidOf('anonymization', data.anonymization_id), token: data.follow_token, wireId: data.anonymization_id }
+}
+/** A comment and a reaction in an event of someone else. */
+async function traces(person: Person) {
+  const event = await anEvent(api, { org, orgId, owner: people.owner })
+  const [comment, reaction] = [newUuid(), newUuid()]
+  await sql(
+    `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
+      values ($1, $2, $3, 'meta', $3, 'event', $4, 'Evidence')`,
+    [comment, orgId, event.id, person.id],
+  )
+  await sql(
+    `insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji, audience)
+      values ($1, $2, $3, 'meta', $3, $4, '🎉', 'event')`,
+    [reaction, orgId, event.id, person.id],
+  )
+  return { event: event.id, comment, reaction }
+}
+const bodiesOf = (comments: Uuid[]) =>
+  sql('select body, deleted_at from comments where id = any($1) order by id', [comments])
+const WHOLE = { body: 'Evidence', deleted_at: null }
+
+for (const kind of ['event', 'organization'] as const) {
+  t.test(`an erasure waits for a hold on an ${kind} in which the person has left anything, and says so`, async (t) => {
+    const person = await aMember()
+    const left = await traces(person)
+    const placed = await hold(kind, kind === 'event' ? left.event : orgId)
+    const asked = await ask(person)
+    const deps = eraseDeps(api, cluster)
+    t.match(await carryOut(deps, ERASE_STEPS, asked.id), { againAfterMs: 600_000 })
+    t.strictSame(await bodiesOf([left.comment]), [WHOLE])
+    t.ok(await exists('reactions', left.reaction))
+    t.ok((await sql('select closed_at from users where id = $1', [person.id]))[0]?.closed_at, 'the account is closed')
+    const path = `/gdpr/anonymize/${asked.wireId}`
+    const headers = { 'X-Anonymization-Token': asked.token }
+    const show = async () => (await call(undefined, 'GET', path, { headers })).data
+    const waiting = await show()
+    t.match(waiting, { status: 'processing', held_since: /Z$/, certificate: null })
+    await carryOut(deps, ERASE_STEPS, asked.id)
+    t.equal((await show()).held_since, waiting.held_since, 'since the first look')
+    await releaseHold(db, placed.id)
+    await eraseWhole(deps, asked.id)
+    t.notOk(await exists('comments', left.comment))
+    t.match(await show(), { status: 'completed', held_since: null })
+  })
+}
+
+t.test('an erasure goes on beside a hold on an event in which the person has nothing', async (t) => {
+  const person = await aMember()
+  const left = await traces(person)
+  await hold('event', (await anEvent(api, { org, orgId, owner: people.owner })).id)
+  await eraseWhole(eraseDeps(api, cluster), (await ask(person)).id)
+  t.notOk(await exists('comments', left.comment))
+})
+
+t.test('a hold that comes within a step stops it at its next transaction', async (t) => {
+  const person = await aMember()
+  const comments = [(await traces(person)).comment, (await traces(person)).comment]
+  const asked = await ask(person)
+  const steps = ERASE_STEPS.map((step) => {
+    if (step.name !== 'discussions.comments') return step
+    const run: typeof step.run = async (...given) => {
+      await hold('organization', orgId)
+      return step.run(...given)
+    }
+    return { ...step, run }
+  })
+  t.match(await carryOut(eraseDeps(api, cluster), steps, asked.id), { againAfterMs: 600_000 })
+  t.strictSame(await bodiesOf(comments), [WHOLE, WHOLE])
+  const state = `select state from erasure_steps where erasure_id = $1 and step = 'discussions.comments'`
+  t.strictSame(await sql(state, [asked.id]), [{ state: 'pending' }])
+  await sql('delete from legal_holds')
+  await eraseWhole(eraseDeps(api, cluster), asked.id)
+  t.strictSame(await bodiesOf(comments), [])
+})
