@@ -56,26 +56,6 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
-  /** The keyframe at 6 s lies a twentieth of a frame before its place. */
-  uneven: {
-    args: [
-      ...[
-        ...picture('960x720', 10, 13),
-        ...sound(13),
-        '-c:v',
-        'libx264',
-        '-preset',
-        'veryfast',
-        '-bf',
-        '0',
-        '-g',
-        '30',
-      ],
-      ...['-sc_threshold', '0', '-pix_fmt', 'yuv420p', '-enc_time_base', '1:10000', '-fps_mode', 'passthrough', ...aac],
-      ...['-bsf:v', "setts=pts='if(eq(N,60),PTS-0.005/TB,PTS)':dts='if(eq(N,60),DTS-0.005/TB,DTS)'"],
-    ],
-    extension: 'mp4',
-  },
   portrait: { args: [...picture('406x720', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
   /** Stored lying, shown standing: 640x360 with a display matrix. */
   upright: { args: [...picture('640x360', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
