@@ -11,7 +11,7 @@ import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
-import { type PassPlan, planCopiedPasses, planPasses } from './pass-plan.ts'
+import { type PassPlan, planCopiedPasses, planPasses, planReasonOf } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
 import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
 import { runEncodePass } from './run-encode-pass.ts'
@@ -22,8 +22,8 @@ export interface LadderRun {
   source: ProbedSource
   sourcePath: string
   ladder: readonly Rendition[]
-  /** The top rendition, where the source's own stream serves as it. */
-  copied: CopiedTop | undefined
+  /** The top rendition, where the source's own stream serves as it; else why it does not. */
+  copied: CopiedTop | string
   segmentSeconds: number
   folder: string
   publisher: Publisher
@@ -32,6 +32,7 @@ export interface LadderRun {
   preset: Preset
   signal: AbortSignal
   log: Log
+  onPlanned: (reason: string) => void
   onProgress: (fraction: number) => void
   onPlayable: () => void
 }
@@ -40,6 +41,8 @@ export interface EncodedLadder {
   /** Smallest first. */
   videos: EncodedVideo[]
   audio: VerifiedStream | null
+  /** How they were made, and why. */
+  planReason: string
 }
 
 /**
@@ -48,11 +51,12 @@ export interface EncodedLadder {
  */
 export async function runLadder(run: LadderRun): Promise<EncodedLadder> {
   const source = { ...run.source, seconds: presentationSeconds(run.source), hasAudio: run.source.audio !== null }
-  if (run.copied) {
+  if (typeof run.copied !== 'string') {
     const made = await runCopied(run, planCopiedPasses(run.copied, run.ladder, source))
     if (made) return made
   }
-  return runPlans({ ...run, copied: undefined }, planPasses(run.ladder, source))
+  const notCopied = typeof run.copied === 'string' ? run.copied : 'it is not what its packets promised'
+  return runPlans({ ...run, copied: notCopied }, planPasses(run.ladder, source), notCopied)
 }
 
 /** Undefined when the copy is not what its packets promised: the encoder then makes all renditions. */
@@ -74,7 +78,9 @@ async function emptyFolder(folder: string): Promise<void> {
   await mkdir(folder)
 }
 
-async function runPlans(run: LadderRun, plans: readonly PassPlan[]): Promise<EncodedLadder> {
+async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
+  const planReason = planReasonOf(plans, notCopied)
+  run.onPlanned(planReason)
   const videos: (EncodedVideo & { frames: number; first: number })[] = []
   let audio: VerifiedStream | null = null
   let done = 0
@@ -86,13 +92,13 @@ async function runPlans(run: LadderRun, plans: readonly PassPlan[]): Promise<Enc
   }
   verifySameSpan(videos)
   failpoint('job.encoded')
-  return { videos: videos.sort((a, b) => a.rendition.height - b.rendition.height), audio }
+  return { videos: videos.sort((a, b) => a.rendition.height - b.rendition.height), audio, planReason }
 }
 
 /** That of all renditions; those beside a copied one are cut where it is. */
 function timelineFor({ ladder, segmentSeconds, copied }: LadderRun): Timeline {
   const timeline = timelineOf(ladder, segmentSeconds)
-  return copied ? { ...timeline, starts: copied.starts } : timeline
+  return typeof copied === 'string' ? timeline : { ...timeline, starts: copied.starts }
 }
 
 async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (fraction: number) => void) {
@@ -141,7 +147,7 @@ function earlyMasterPublisher(run: LadderRun, plan: PassPlan): () => Promise<voi
     const described = earlyMasterEntry(
       { rendition, codec, segments: video },
       plan.withAudio ? audio : null,
-      run.copied?.targetSeconds ?? run.segmentSeconds,
+      typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
     )
     await run.publisher.put('master.m3u8', masterPlaylistText([described], plan.withAudio), PLAYLIST_TYPE)
     isPublished = true

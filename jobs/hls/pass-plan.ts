@@ -61,6 +61,17 @@ export function planCopiedPasses(
   ]
 }
 
+/** How the renditions are made, and why, in a sentence. `notCopied`: why the stream of the upload is not one of them. Pure. */
+export function planReasonOf(plans: readonly PassPlan[], notCopied?: string): string {
+  const [first = '', second] = plans.map(({ renditions }) => renditions.map((r) => r.name).join(', '))
+  if (plans[0]?.copied) return `${first} is the stream of the upload; ${second} in one pass after it`
+  const passes =
+    second === undefined
+      ? `${first} in one pass`
+      : `${first} in a pass of its own, so that it plays early; ${second} in one pass after it`
+  return `${passes}; the stream of the upload is not copied: ${notCopied}`.slice(0, 256)
+}
+
 function costOf(renditions: readonly Rendition[], source: { width: number; height: number }): number {
   const fastest = Math.max(...renditions.map((r) => toNumber(r.frameRate)))
   const encode = renditions.reduce((sum, r) => sum + r.width * r.height * toNumber(r.frameRate), 0)

@@ -73,21 +73,20 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
 
 interface LadderPlan {
   ladder: readonly Rendition[]
-  copied: CopiedTop | undefined
+  /** Or why the largest rendition is encoded. */
+  copied: CopiedTop | string
   targetSeconds: number
 }
 
 async function planLadder(
-  { spec, signal, log }: ConvertTools,
+  { spec, signal }: ConvertTools,
   source: ProbedSource,
   sourcePath: string,
 ): Promise<LadderPlan> {
   const ladder = ladderOf(source, spec.renditions)
   const { segmentSeconds } = spec
   const copied = await scanTop(sourcePath, { source, ladder, segmentSeconds, signal })
-  if (typeof copied !== 'string') return { ladder, copied, targetSeconds: copied.targetSeconds }
-  log.info({ reason: copied }, 'the largest rendition is encoded')
-  return { ladder, copied: undefined, targetSeconds: segmentSeconds }
+  return { ladder, copied, targetSeconds: typeof copied === 'string' ? segmentSeconds : copied.targetSeconds }
 }
 
 /** With `auto`, the CPU encodes again when a GPU that passed its test fails during encoding. */
@@ -112,6 +111,7 @@ async function encode(
       publisher,
       accelerator: kind,
       onProgress: (fraction) => progress.at('Encoding', fraction, seconds),
+      onPlanned: progress.planned,
       onPlayable: progress.playable,
     }
     return runLadder(options)
@@ -133,7 +133,7 @@ async function commit(
   { store, spec, signal }: ConvertTools,
   input: TranscodeInput,
   source: ProbedSource,
-  { videos, audio }: EncodedLadder,
+  { videos, audio, planReason }: EncodedLadder,
   made: {
     publisher: Publisher
     targetSeconds: number
@@ -162,6 +162,7 @@ async function commit(
     createdAt: new Date().toISOString(),
     accelerator: made.accelerator.kind,
     acceleratorReason: made.accelerator.reason,
+    planReason,
     source: describeSource(source),
     hls: {
       master: 'master.m3u8',

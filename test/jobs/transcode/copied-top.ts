@@ -47,8 +47,9 @@ async function listed(bench: Bench, name: string): Promise<{ seconds: number[]; 
 t.test('a compressed video is its own largest rendition, and the others are cut where it is', async (t) => {
   const bench = await transcodeBench(t)
   const path = await clip('compressed')
-  const { exit, output } = await bench.run([await bench.inputOf(path)])
+  const { exit, output, result } = await bench.run([await bench.inputOf(path)])
   t.equal(exit, 0, 'exits with 0', { output })
+  t.equal(result?.planReason, '720p is the stream of the upload; 360p in one pass after it')
   const { renditions } = (await bench.manifest()).hls
   t.strictSame(
     renditions.map((r) => [r.name, r.segments]),
@@ -97,15 +98,23 @@ t.test('a copy that is not what its packets promised is replaced by what the enc
   const store = openFolderStore({ folder: join(place, 'store') })
   const { targetSeconds } = copied
   const publisher = openPublisher({ store, prefix: 'p/', folder, targetSeconds, signal })
-  const { videos } = await runLadder({
+  const { videos, planReason } = await runLadder({
     ...{ source, sourcePath, ladder, segmentSeconds: 6, folder, publisher, signal, log: quietLog() },
-    ...{ accelerator: 'cpu', cores: 2, preset: 'ultrafast', onProgress: () => {}, onPlayable: () => {} },
+    ...{
+      accelerator: 'cpu',
+      cores: 2,
+      preset: 'ultrafast',
+      onProgress: () => {},
+      onPlayable: () => {},
+      onPlanned: () => {},
+    },
     copied: { ...copied, keyframes: copied.keyframes.slice(0, -1) },
   })
   t.match(
     videos.map(({ rendition, codec }) => [rendition.name, codec]),
     [['360p'], ['720p', /^avc1\.42/]],
   )
+  t.match(planReason, /^360p in a pass of its own.*not copied: it is not what its packets promised$/)
   for (const name of ['360p', '720p'])
     t.strictSame(
       publisher.published(name).map((s) => Number(s.seconds.toFixed(3))),
