@@ -228,6 +228,8 @@ export async function canaryScene(api: TestApi, c: Canaries, cluster: Cluster): 
       values ($1, $2, $3, 1, $4, $4, $4, 1, 200, now(), 'video/mp4')`,
     [uuidOf('export', export_id), mediaId, orgId, c.text],
   )
+  // By another person, of an event that is this person's.
+  await asOwner(`/api/orgs/${org}/events/${event}/export`, {})
   await sql('update idempotency_keys set body_hash = $1 where user_id = $2', [c.token, c.id])
   return {
     ...{ person, call, event, draft, ownAlbum, sharedAlbum, othersAlbum, othersMedia, media },
