@@ -9,7 +9,6 @@ import {
   objectKey,
   type ParsedRun,
   parseRun,
-  planReason,
   type Run,
   runColumns,
   runFields,
@@ -71,11 +70,7 @@ export const TranscodeJobSpec = z
   })
 export type TranscodeJobSpec = z.infer<typeof TranscodeJobSpec>
 
-const TranscodeJobStatus = runStatus('TranscodeJob').extend({
-  planReason: planReason
-    .optional()
-    .describe('How the latest video is encoded, e.g. which rendition is its own stream, and why'),
-})
+const TranscodeJobStatus = runStatus('TranscodeJob')
 
 export const transcodeJobKind: Kind<typeof TranscodeJobSpec, typeof TranscodeJobStatus, 'TranscodeJob'> = {
   kind: 'TranscodeJob',
