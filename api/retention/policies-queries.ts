@@ -10,11 +10,11 @@ const POLICIES = sql`7305811244`
 /** From here to the end of the transaction the worker writes no policy down. Each claim of a sweep calls this, and then asks. */
 export const lockPolicies = (tx: Tx) => tx.execute(sql`select pg_advisory_xact_lock_shared(${POLICIES})`)
 
-/** Waits for claims that have not seen what this transaction writes, the longest of which takes some seconds. */
-export async function lockPoliciesAlone(tx: Tx): Promise<void> {
-  await tx.execute(sql`set local lock_timeout = '10s'`)
-  await tx.execute(sql`select pg_advisory_xact_lock(${POLICIES})`)
-}
+/** First in a transaction that calls `lockPoliciesAlone`: the longest claim takes some seconds, and others that write wait behind it. */
+export const waitForClaims = (tx: Tx) => tx.execute(sql`set local lock_timeout = '10s'`)
+
+/** Waits for claims that have not seen what this transaction writes. */
+export const lockPoliciesAlone = (tx: Tx) => tx.execute(sql`select pg_advisory_xact_lock(${POLICIES})`)
 
 /** Whether a policy has this target. Then the worker's sweep leaves it alone, also while the policy is suspended. */
 export async function hasPolicy(tx: Tx, target: RetentionTarget): Promise<boolean> {

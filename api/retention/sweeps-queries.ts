@@ -84,7 +84,7 @@ export async function refuseSweep(
 ): Promise<void> {
   const { ended, reason } = o.refusal
   await tx.execute(sql`insert into ${retentionSweeps} as s (target, clock_at, refused, reason, refused_since, asked_at, due)
-    values (${target}, '-infinity', ${ended}, ${reason}, now(), ${o.askedAt}::timestamptz, ${o.due})
+    values (${target}, null, ${ended}, ${reason}, now(), ${o.askedAt}::timestamptz, ${o.due})
     on conflict (target) do update set refused = excluded.refused, reason = excluded.reason,
       refused_since = coalesce(s.refused_since, now()), asked_at = excluded.asked_at, due = excluded.due`)
 }

@@ -72,7 +72,7 @@ export function reconcileRetention(deps: ReconcileDeps): Reconcile {
     return apply(object, seen, plan, writer)
   }
 
-  /** What is seen after the Job was created, also by an earlier attempt of this process or another one. */
+  /** What is seen after the Job was created, also by an earlier attempt of this process or another one: nothing of it yet. */
   async function startRun(object: RawPolicy, seen: Seen, start: RunStart, writer: Writer): Promise<Seen> {
     if (!template) return seen
     try {
@@ -81,7 +81,7 @@ export function reconcileRetention(deps: ReconcileDeps): Reconcile {
         const note = `Started run ${start.name}`
         events.record(object, { type: 'Normal', reason: 'RunStarted', action: 'Run', note })
       }
-      if (made) return { ...seen, jobs: [...seen.jobs, made.job], pods: [] }
+      if (made) return { ...seen, jobs: [...seen.jobs, made.job], pods: [], result: undefined }
       const message = `Another object owns the Job ${start.name}, which the run would have`
       return { ...seen, refusal: { reason: 'NameTaken', message } }
     } catch (error) {

@@ -15,8 +15,8 @@ insert into retention_mirror default values;
 create table retention_sweeps (
   target text primary key
     check (target in ('MediaTrash', 'EventArchive', 'AuditLog', 'Uploads', 'PieceCache', 'Notifications')),
-  -- app_now() when the last one began.
-  clock_at timestamptz not null,
+  -- app_now() when the last one began; null: none has.
+  clock_at timestamptz,
   -- Why a guard holds it back; null: none does.
   refused text check (refused in ('ConfirmationRequired', 'ClockSkew')),
   reason text,
@@ -28,8 +28,12 @@ create table retention_sweeps (
   confirmed_due bigint,
   confirmed_at timestamptz
 );
--- Until now the version before has swept them. Not within the last hour, so that the guards are asked at the first sweep.
+-- Until now the version before has swept them, while it ran: as long as it published events; in a new database it does now. Not
+-- within the last hour, so that the guards are asked at the first sweep.
 insert into retention_sweeps (target, clock_at)
-  select target, app_now() - interval '2 hours' from unnest(array['MediaTrash', 'Uploads', 'PieceCache', 'Notifications']) target;
+  select target, least(app_now() - interval '2 hours', coalesce(alive.at, app_now()))
+  from unnest(array['MediaTrash', 'Uploads', 'PieceCache', 'Notifications']) target,
+    (select max(published_at) as at from outbox where published_at is not null) as alive
+  where target not in (select p.target from retention_policies p);
 
 grant select, insert, update on retention_mirror, retention_sweeps to keepsake_worker;

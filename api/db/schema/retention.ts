@@ -30,7 +30,7 @@ export const retentionMirror = pgTable('retention_mirror', {
 /** The worker's sweep of each target. */
 export const retentionSweeps = pgTable('retention_sweeps', {
   target: text({ enum: RETENTION_TARGETS }).primaryKey(),
-  clockAt: time().notNull(),
+  clockAt: time(),
   refused: text({ enum: ['ConfirmationRequired', 'ClockSkew'] }),
   reason: text(),
   refusedSince: time(),

@@ -1,7 +1,8 @@
+import type { RetentionTarget } from '../../../crds/retention-rules.ts'
 import type { Tx } from '../../db/db.ts'
-import { notInArray, sql } from '../../db/orm.ts'
-import { retentionMirror, retentionPolicies } from '../../db/schema/retention.ts'
-import { lockPoliciesAlone } from '../../retention/policies-queries.ts'
+import { isNotNull, notInArray, sql } from '../../db/orm.ts'
+import { retentionMirror, retentionPolicies, retentionSweeps } from '../../db/schema/retention.ts'
+import { lockPoliciesAlone, waitForClaims } from '../../retention/policies-queries.ts'
 import type { PolicyInForce, Seen } from './policy-plan.ts'
 
 /** Rows stay for so long while the cluster says that it does not know the kind. */
@@ -21,6 +22,7 @@ export async function readVersion(tx: Tx): Promise<number> {
  * more. Waits for the claims of sweeps that do not see it.
  */
 export async function writeSeen(tx: Tx, version: number, seen: Seen): Promise<boolean> {
+  await waitForClaims(tx)
   const { rowCount } = await tx
     .update(retentionMirror)
     .set({ version: version + 1, notServedSince: null, notServedAt: null })
@@ -36,7 +38,15 @@ export async function writeSeen(tx: Tx, version: number, seen: Seen): Promise<bo
   }
   for (const policy of inForce) await upsert(tx, policy)
   for (const policy of unread) await upsert(tx, { ...policy, ...NEVER }, sql`${retentionPolicies.uid} <> ${policy.uid}`)
+  await forgetQuestions(tx, targets)
   return true
+}
+
+/** What was asked and confirmed before there was a policy says nothing about the time after it. */
+async function forgetQuestions(tx: Tx, targets: readonly RetentionTarget[]): Promise<void> {
+  await tx.execute(sql`update ${retentionSweeps} set refused = null, reason = null, refused_since = null, asked_at = null,
+      due = null, confirmed_due = null, confirmed_at = null
+    where target = any(${sql.param([...targets])}::text[]) and (refused is not null or confirmed_due is not null)`)
 }
 
 /** Of a policy that cannot be read: what the row of it says stays; a new one purges nothing. */
@@ -60,6 +70,7 @@ async function upsert(tx: Tx, policy: PolicyInForce, setWhere?: ReturnType<typeo
  * `outdated`: as above. `waits`: rows stay for now.
  */
 export async function writeNotServed(tx: Tx, version: number): Promise<'outdated' | 'waits' | 'none'> {
+  await waitForClaims(tx)
   const { rows } = await tx.execute<{ isOver: boolean }>(sql`update ${retentionMirror} set version = version + 1,
       not_served_since = case when not_served_at > now() - make_interval(hours => ${NOT_SEEN_HOURS})
         then least(not_served_since, now()) else now() end,
@@ -71,4 +82,12 @@ export async function writeNotServed(tx: Tx, version: number): Promise<'outdated
   await lockPoliciesAlone(tx)
   if (row.isOver) await tx.delete(retentionPolicies)
   return (await tx.$count(retentionPolicies)) > 0 ? 'waits' : 'none'
+}
+
+/** The cluster said something else, or nothing: it has to say anew, and for as long, that it does not know the kind. */
+export async function forgetNotServed(tx: Tx): Promise<void> {
+  await tx
+    .update(retentionMirror)
+    .set({ notServedSince: null, notServedAt: null })
+    .where(isNotNull(retentionMirror.notServedSince))
 }

@@ -3,7 +3,7 @@ import { RETENTION_POLICIES } from '../../../crds/retention-policy.ts'
 import { ClusterError, type KubeObject, type Reflection } from '../../../lib/runtime/kube/cluster.ts'
 import type { FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import { keyedQueue } from '../../worker/keyed-queue.ts'
-import { readVersion, writeNotServed, writeSeen } from './mirror-queries.ts'
+import { forgetNotServed, readVersion, writeNotServed, writeSeen } from './mirror-queries.ts'
 import { policiesInForce } from './policy-plan.ts'
 
 type Deps = Pick<FeatureWorkerDeps, 'db' | 'cluster' | 'namespace' | 'log'>
@@ -70,7 +70,10 @@ export async function mirrorPolicies(deps: Deps, o: { listMs?: number } = {}): P
 async function lookOnce(deps: Deps, listMs: number): Promise<boolean> {
   const { db, log } = deps
   const version = await db.read({}, readVersion)
-  const objects = await listPolicies(deps, listMs)
+  const objects = await listPolicies(deps, listMs).catch(async (error: unknown) => {
+    await db.inTransaction({}, forgetNotServed)
+    throw error
+  })
   if (objects === 'not served') {
     const written = await db.inTransaction({}, (tx) => writeNotServed(tx, version))
     if (written === 'waits')
@@ -82,7 +85,10 @@ async function lookOnce(deps: Deps, listMs: number): Promise<boolean> {
   if (seen.strange.length > 0) {
     log.warn({ policies: seen.strange }, 'retention policies cannot be read; their targets are left alone')
   }
-  return db.inTransaction({}, (tx) => writeSeen(tx, version, seen))
+  const isWritten = await db.inTransaction({}, (tx) => writeSeen(tx, version, seen))
+  // What it governs may have no row. Without this look, nothing purges.
+  if (isWritten && seen.isPartial) throw new Error('a retention policy does not say its target; any may be its')
+  return isWritten
 }
 
 async function listPolicies({ cluster, namespace }: Deps, ms: number): Promise<KubeObject[] | 'not served'> {

@@ -16,8 +16,7 @@ export interface HeldBack extends Record<string, unknown> {
   confirmedDue: number | null
 }
 
-const iso = (time: ReturnType<typeof sql>) =>
-  sql`case when isfinite(${time}) then to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') end`
+const iso = (time: ReturnType<typeof sql>) => sql`to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`
 const heldBack = sql`select s.target, s.refused, s.reason, ${iso(sql`s.refused_since`)} as since, ${iso(sql`s.clock_at`)} as "clockAt",
   s.due::float8 as due, s.confirmed_due::float8 as "confirmedDue" from ${retentionSweeps} s`
 /** The runs of a policy ask for themselves. */

@@ -16,7 +16,11 @@ export const confirmSweep = (db: Database, target: RetentionTarget, due: number)
     if (!isAsConfirmed(due, asked.due)) {
       throw new Problem('CONFLICT', `${asked.due} are due by now; look again before you confirm`)
     }
-    await confirm(tx, target, due)
+    if (!isAsConfirmed(asked.due, due)) {
+      throw new Problem('CONFLICT', `${asked.due} are due, and you have seen ${due}; look again before you confirm`)
+    }
+    const confirmedDue = Math.min(due, asked.due)
+    await confirm(tx, target, confirmedDue)
     await insertAudit(tx, {
       orgId: null,
       actorId: null,
@@ -25,7 +29,7 @@ export const confirmSweep = (db: Database, target: RetentionTarget, due: number)
       resourceId: null,
       result: 'success',
       context: null,
-      details: { operation: 'confirm sweep', target, due },
+      details: { operation: 'confirm sweep', target, due: confirmedDue },
     })
-    return { ...asked, confirmedDue: due }
+    return { ...asked, confirmedDue }
   })

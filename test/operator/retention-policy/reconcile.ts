@@ -594,6 +594,29 @@ t.test('a run that cannot start says why, and another takes its place once the t
   t.match(w.status().active, `trash-${minutesOf(w.firstSlot) + 50}`, 'the slots that passed are made up for')
 })
 
+t.test('the run that takes its place begins with figures of its own', async (t) => {
+  const w = retentionWorld()
+  w.minutes(0)
+  await w.settle()
+  w.addPod('a')
+  w.evictPod('a', aResult({ purged: 4, due: 9, ended: 'Stopped' }))
+  w.addPod('b')
+  w.blockPod('b', 'ImagePullBackOff', 'no such image')
+  await w.settle()
+  const next = w.replica(w.cluster, fixed)
+  for (let i = 0; i < 4; i++) await next.once()
+  const { active = '' } = w.status()
+  const figures = () => w.status().runs?.find((r) => r.name === active)
+  t.match(active, /^trash-r/)
+  t.notOk(figures()?.purged)
+  t.notOk(figures()?.due)
+  w.addPod('c', active)
+  w.endPod('c', aResult({ purged: 3 }))
+  w.completeJob(active)
+  for (let i = 0; i < 4; i++) await next.once()
+  t.match(figures(), { ended: 'Finished', purged: 3 })
+})
+
 t.test(
   'whichever write of a replacement is lost, or its answer: one run in its place, both recorded once',
   async (t) => {

@@ -46,6 +46,8 @@ export const isMediaHeld = isHeld({
 
 export interface Claims {
   groups: Uuid[][]
+  /** Those that could be restored until this claim. */
+  marked: Uuid[]
   held: number
 }
 
@@ -71,7 +73,7 @@ export async function claimFree(
   o: ClaimOptions,
 ): Promise<Claims> {
   const groups = rows.map(({ id, counterpart }) => (counterpart === null ? [id] : [id, counterpart]))
-  if (groups.length === 0) return { groups, held: 0 }
+  if (groups.length === 0) return { groups, marked: [], held: 0 }
   const locked = await tx.execute<{ id: Uuid; held: boolean }>(sql`
     select m.id, ${isMediaHeld} as held from ${media} m
     where m.id = any(${sql.param(groups.flat())}::uuid[]) and m.lease_at <= now() and m.deleted_at is not null
@@ -80,15 +82,27 @@ export async function claimFree(
   const whole = groups.filter((ids) => ids.every((id) => heldById.has(id)))
   const held = whole.filter((ids) => ids.some((id) => heldById.get(id)))
   const claimed = whole.filter((ids) => !held.includes(ids))
+  const marked: Uuid[] = []
   if (claimed.length > 0) {
     await lease(tx, MEDIA_LEASES, claimed.flat(), o)
-    await tx
+    const rows = await tx
       .update(media)
       .set({ purgingAt: sql`coalesce(${media.purgingAt}, now())` })
       .where(sql`${media.id} = any(${sql.param(claimed.flat())}::uuid[]) and ${media.purgingAt} is null`)
+      .returning({ id: media.id })
+    marked.push(...rows.map(({ id }) => id))
   }
   if (held.length > 0) await postpone(tx, MEDIA_LEASES, held.flat(), { until: { seconds: HELD_SECONDS } })
-  return { groups: claimed, held: held.length }
+  return { groups: claimed, marked, held: held.length }
+}
+
+/** Takes back a claim of which no object has gone: the media items can be restored again, as before it. */
+export async function unclaim(tx: Tx, { ids, token }: Claimed): Promise<void> {
+  if (ids.length === 0) return
+  await tx
+    .update(media)
+    .set({ purgingAt: null })
+    .where(sql`${media.id} = any(${sql.param([...ids])}::uuid[]) and ${media.leaseToken} = ${token}`)
 }
 
 /** The rows whose lease is still this one, with what holds them. None, or some, when another process has purged or claimed them. */

@@ -33,6 +33,7 @@ import {
   postponeHeld,
   recordLook,
   TRASH,
+  unclaim,
 } from './purge-queries.ts'
 
 export interface PurgeDeps extends StopDeps, PrefixDeps {
@@ -46,7 +47,7 @@ export interface PurgeDeps extends StopDeps, PrefixDeps {
 export async function purgeDue(deps: PurgeDeps, o: PurgeOptions = {}): Promise<number> {
   const purged = await sweepTarget(deps, TRASH, DEFAULT_RESTORE, ({ due, mayClaim, goesOn }) => {
     const claim = async (tx: Tx, limits: ClaimOptions) =>
-      (await mayClaim(tx)) ? claimDueOf(tx, due, limits) : { groups: [], held: 0 }
+      (await mayClaim(tx)) ? claimDueOf(tx, due, limits) : { groups: [], marked: [], held: 0 }
     return purgeClaimed(deps, { claim, goesOn }, o)
   })
   return purged ?? 0
@@ -67,7 +68,7 @@ async function purgeClaimed(deps: PurgeDeps, { claim, goesOn }: Purging, o: Purg
   let purged = 0
   for (;;) {
     const token = newUuid()
-    const { groups, held } = await deps.db.inTransaction({}, (tx) =>
+    const { groups, marked, held } = await deps.db.inTransaction({}, (tx) =>
       claim(tx, { limit: batch, seconds: leaseSeconds, token }),
     )
     if (groups.length + held === 0) return purged
@@ -77,7 +78,10 @@ async function purgeClaimed(deps: PurgeDeps, { claim, goesOn }: Purging, o: Purg
       if (signal?.aborted) return purged
       if (!(await goesOn())) {
         const left = groups.slice(i).flat()
-        await deps.db.inTransaction({}, (tx) => releaseLeases(tx, MEDIA_LEASES, { ids: left, token }))
+        await deps.db.inTransaction({}, async (tx) => {
+          await unclaim(tx, { ids: left.filter((id) => marked.includes(id)), token })
+          await releaseLeases(tx, MEDIA_LEASES, { ids: left, token })
+        })
         return purged
       }
       purged += await attemptPurge(deps, 'media item', { media: ids }, async () => {

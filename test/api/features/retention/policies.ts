@@ -74,6 +74,8 @@ const saidAgo = (first: string, last: string) =>
     [first, last],
   )
 
+const versionOf = async () => Number((await admin.query('select version from retention_mirror')).rows[0].version)
+
 t.test('a cluster that never had the kind has no policies, and the sweep does the work', async (t) => {
   const mirror = startMirror(bare)
   await mirror.refresh()
@@ -106,6 +108,9 @@ t.test('a cluster that stops knowing the kind had policies until it has said so 
   await saidAgo('16 minutes', '1 minute')
   await mirrorPolicies(listing(async () => [aPolicy('left', 'MediaTrash')]))
   await t.rejects(mirror(), 'an answer in between begins it anew')
+  await saidAgo('16 minutes', '1 minute')
+  await t.rejects(mirrorPolicies(listing(() => Promise.reject(new Error('no answer')))))
+  await t.rejects(mirror(), 'and so does no answer')
   await saidAgo('16 minutes', '1 minute')
   await Promise.all([mirror(), mirror()])
   t.strictSame(await mirrored(), [])
@@ -162,9 +167,11 @@ t.test('a list that was read before another one was written does not replace it'
   await slow
   t.equal(lists, 2, 'it looked again')
   t.match(await mirrored(), [{ name: 'new' }])
+  const before = await versionOf()
   const latest = ['a', 'b', 'c', 'd'].map((name) => mirrorPolicies(listing(async () => [aPolicy(name, 'MediaTrash')])))
   await Promise.all(latest)
-  t.equal((await mirrored()).length, 1, 'four at once')
+  t.equal((await mirrored()).length, 1)
+  t.equal(await versionOf(), before + 4, 'each of four at once is written')
   await mirrorPolicies(listing(async () => []))
 })
 
@@ -190,7 +197,11 @@ t.test('a policy that cannot be read keeps its target, and hides no other', asyn
   t.notOk(await sweeps())
   await mirrorPolicies(listing(async () => [aPolicy('b', 'MediaTrash', strange), aPolicy('a', 'Uploads', strange)]))
   t.match(await mirrored(), both, 'what was read of it before stays')
-  await mirrorPolicies(listing(async () => [aPolicy('c', undefined)]))
+  await t.rejects(
+    mirrorPolicies(listing(async () => [aPolicy('c', undefined)])),
+    { message: /its target/ },
+    'so nothing purges without it',
+  )
   t.match(await mirrored(), both, 'one that names no target may be about any')
   await mirrorPolicies(listing(async () => [aPolicy('e', 'Chronicles'), aPolicy('f', 'Uploads', strange)]))
   t.match(await mirrored(), [{ target: 'Uploads', name: 'f', after: null }], 'another policy is not the one before')

@@ -227,6 +227,7 @@ t.test('a confirmation lets about as many go as the person has seen, once', asyn
     [['MediaTrash'], 2],
     [['MediaTrash', '--due', 'all'], 2],
     [['MediaTrash', '--due', '4'], 3],
+    [['MediaTrash', '--due', '50'], 3],
     [['Uploads', '--due', '5'], 3],
   ] as const) {
     t.equal((await confirm(...args)).code, code, args.join(' '))
@@ -276,6 +277,22 @@ t.test('what was asked by a clock that is right again cannot be confirmed', asyn
   await t.rejects(confirmSweep(db, 'MediaTrash', 1), { code: 'CONFLICT' })
 })
 
+t.test('a policy in between ends what was asked and confirmed before it', async (t) => {
+  const ids = await trashed(2)
+  await sweptAgo('40 days')
+  t.equal(await purgeDue(deps), 0)
+  await confirmSweep(db, 'MediaTrash', 2)
+  const listing = (found: object[]) =>
+    mirrorPolicies({ ...deps, namespace: 'media', cluster: { ...base.cluster, list: async () => found as never } })
+  const metadata = { name: 'p', uid: 'p', creationTimestamp: '2026-01-01T00:00:00Z' }
+  const rules = [{ after: 'P1Y', action: 'purge' }]
+  await listing([{ metadata, spec: { target: 'MediaTrash', rules, suspend: true } }])
+  t.match(await sweepRow(), { refused: null, confirmed: null })
+  await listing([])
+  t.equal(await purgeDue(deps), 0, 'it asks again')
+  t.equal(await left(ids), 2)
+})
+
 // ---------------------------------------------------------------- while it goes on
 
 /** A store that does something, once, after the objects of the first item have gone. */
@@ -296,7 +313,7 @@ t.test('a policy that comes while a batch is purged ends it, and the rest is fre
   const ids = await trashed(4)
   t.equal(await purgeDue({ ...deps, store: meanwhile(() => aPolicy()) }), 1)
   t.equal(await left(ids), 3)
-  t.equal((await admin.query('select from media where lease_token is not null')).rowCount, 0)
+  t.equal((await admin.query('select from media where lease_token is not null or purging_at is not null')).rowCount, 0)
   t.equal(await purgeDue(deps), 0)
   t.equal(await left(ids), 3)
 })
