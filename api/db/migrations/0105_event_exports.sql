@@ -48,3 +48,17 @@ grant select, insert, update, delete on data_export_people to keepsake_worker;
 
 -- What a worker reads of a person whose account is being closed gets into no archive behind the step that ends them.
 select guard_people('data_export_people', 'array[added.user_id]');
+
+-- The title belongs to who owned the event, and may still be in the event while that person's erasure goes on or waits.
+create function omit_closed_owner() returns trigger language plpgsql as $$
+begin
+  -- Waits for a transaction that closes the account.
+  perform from users where id = new.event_owner_id for key share;
+  if exists (select from users where id = new.event_owner_id and closed_at is not null) then
+    new.event_title := null;
+    new.event_owner_id := null;
+  end if;
+  return new;
+end $$;
+create trigger omit_closed_owner before insert on data_exports for each row
+  when (new.event_owner_id is not null) execute function omit_closed_owner();

@@ -71,8 +71,11 @@ export interface ExportContent {
   /** The first film behind this one, in the order of their ids. */
   nextFilm?(tx: Tx, of: DataExportRow, after: Uuid | undefined): Promise<ExportFilm | undefined>
   words(of: DataExportRow): ExportWords
-  /** Throws ExportRefused when there is no export for the person who asked. Asked before each step, and with the last one. */
-  check(tx: Tx, of: DataExportRow): Promise<void>
+  /**
+   * Throws ExportRefused when there is no export for the person who asked. Asked before each step, and with the last one. Returns
+   * what the person may see, in words to compare.
+   */
+  check(tx: Tx, of: DataExportRow): Promise<string>
 }
 
 /** There is no export for the person who asked, and a retry changes nothing. */
@@ -130,6 +133,6 @@ export function ownContent(all: readonly OwnData[]): ExportContent {
       all: 'All your data',
       first: 'What you wrote and own is in the first one.',
     }),
-    check: async () => {},
+    check: async () => 'own',
   }
 }

@@ -196,5 +196,5 @@ export const eventContent = (files: Pick<OwnFiles, 'findKeys'>): ExportContent =
     all: 'All of the event',
     first: 'What was written is in the first one.',
   }),
-  check: async (tx, of) => void (await sightOf(tx, of)),
+  check: async (tx, of) => JSON.stringify(await sightOf(tx, of)),
 })

@@ -44,6 +44,7 @@ import {
   postponePlan,
   releasePart,
   releasePlan,
+  remakePart,
   secondsToWork,
 } from './queries.ts'
 import { uploadInPieces } from './upload.ts'
@@ -246,7 +247,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
 
   async function makePart(claimed: ClaimedPart, lease: { holder: Uuid; seconds: number }): Promise<void> {
     const { part, of } = claimed
-    await db.read({}, (tx) => contentOf(deps.contents, of).check(tx, of))
+    const sight = await db.read({}, (tx) => contentOf(deps.contents, of).check(tx, of))
     // What workers before left: objects, and uploads that were not completed.
     // One of them may still write there: it lost its lease with this claim, so it can commit nothing, and what it adds goes
     // with the prefix of the export.
@@ -267,7 +268,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
         done = bytes
       })
       failpoint('export.uploaded')
-      await commit(claimed, lease.holder, made)
+      await commit(claimed, lease.holder, { ...made, sight })
       failpoint('export.committed')
       deps.onMade?.(made.bytes)
     } catch (error) {
@@ -410,8 +411,14 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
         deps.onMissing?.()
         log.error({ export: of.id, media: mediaId }, 'an original is missing in the object store')
       }
-      const ids = gone.map(({ mediaId }) => mediaId)
-      await db.inTransaction({}, (tx) => dropEntries(tx, part, ids))
+      const films = new Set(gone.map(({ highlightId }) => highlightId))
+      films.delete(null)
+      await db.inTransaction({}, async (tx) => {
+        // A film plays only as a whole.
+        const ofFilms = films.size > 0 ? await listEntries(tx, part) : []
+        const ids = [...gone, ...ofFilms.filter(({ highlightId }) => films.has(highlightId))].map((e) => e.mediaId)
+        await dropEntries(tx, part, ids)
+      })
     }
   }
 
@@ -438,18 +445,48 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
     for (let n = 0; n < entries.length; n += batch) await requireKept(claimed, entries.slice(n, n + batch))
   }
 
+  /** The same for the parts that were made before the last one, hours ago perhaps: they are made again. */
+  async function dropFromOthers(claimed: ClaimedPart): Promise<void> {
+    const { part, of, parts } = claimed
+    let changed = 0
+    for (let number = 2; number <= parts; number++) {
+      const other = { exportId: part.exportId, number }
+      const entries = await db.read({}, (tx) => listEntries(tx, other))
+      const gone: Uuid[] = []
+      for (let n = 0; n < entries.length; n += batch) {
+        const some = entries.slice(n, n + batch)
+        const kept = new Set(await keptOf(of, some))
+        gone.push(...some.flatMap(({ mediaId }) => (kept.has(mediaId) ? [] : [mediaId])))
+      }
+      if (gone.length === 0) continue
+      await db.inTransaction({}, async (tx) => {
+        await dropEntries(tx, other, gone)
+        await remakePart(tx, other)
+      })
+      changed += 1
+    }
+    if (changed > 0) throw new PartChanged(`${changed} of the other parts changed`)
+  }
+
   /** With part 1, which is the last, the export is completed, and its person told. */
-  async function commit(claimed: ClaimedPart, holder: Uuid, made: { key: string; bytes: number }): Promise<void> {
+  async function commit(
+    claimed: ClaimedPart,
+    holder: Uuid,
+    { sight, ...made }: { key: string; bytes: number; sight: string },
+  ): Promise<void> {
     const { part } = claimed
     const entries = await db.read({}, (tx) => listEntries(tx, part))
     // The last look: what was deleted while the archive was made is not handed out.
     await dropDeleted(claimed, entries)
+    if (part.number === 1) await dropFromOthers(claimed)
     const record = db.inTransaction({}, async (tx) => {
       const of = await holdPart(tx, part, holder)
       if (!of) throw new PartLost('the part is another worker’s, or the export has ended')
       await markMade(tx, part, made)
-      await contentOf(deps.contents, of).check(tx, of)
+      const now = await contentOf(deps.contents, of).check(tx, of)
       if (part.number !== 1) return
+      // Its records were read before its originals.
+      if (now !== sight) throw new PartChanged('the person sees something else by now')
       const expiresAt = expiryOf(deps.clock.now())
       const { files, bytes } = await markCompleted(tx, of.id, expiresAt)
       await insertDownload(tx, {

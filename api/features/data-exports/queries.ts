@@ -444,6 +444,19 @@ export async function markMade(tx: Tx, key: PartKey, made: { key: string; bytes:
   await wake(tx)
 }
 
+/** A part that was made is made again, without the entries that were dropped. The next attempt deletes what it had. */
+export async function remakePart(tx: Tx, key: PartKey): Promise<void> {
+  const p = dataExportParts
+  await tx
+    .update(p)
+    .set({
+      ...{ state: 'waiting', key: null, madeAt: null, doneBytes: 0, failures: 0 },
+      bytes: sql`(select coalesce(sum(n.bytes), 0) from data_export_entries n
+        where n.export_id = ${key.exportId} and n.part = ${key.number})`,
+    })
+    .where(and(isPart(key), eq(p.state, 'made')))
+}
+
 /** Whether the part was recorded with this object. Waits for a transaction that is still recording it. */
 export async function isMadeAs(tx: Tx, key: PartKey, object: string): Promise<boolean> {
   const [part] = await tx
@@ -552,6 +565,15 @@ export async function endExportsWith(tx: Tx, userId: Uuid) {
   await tx.delete(dataExportEntries).where(inArray(dataExportEntries.exportId, endedIds))
   await tx.delete(dataExportPeople).where(inArray(dataExportPeople.exportId, ids))
   return ended
+}
+
+/** Those whose accounts are closed, of whom exports of others have something: a worker of the version before does not end these. */
+export async function findClosed(tx: Tx, limit: number): Promise<Id<'user'>[]> {
+  const { rows } = await tx.execute<{ id: Id<'user'> }>(sql`
+    select u.id from users u where u.closed_at is not null and (
+      u.id in (select e.event_owner_id from data_exports e where e.event_owner_id is not null)
+      or u.id in (select p.user_id from data_export_people p)) limit ${limit}`)
+  return rows.map(({ id }) => id)
 }
 
 /** All of a person, for the erasure. Returns those with files in the store, or with a worker that may write some. */

@@ -2,6 +2,7 @@ import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-work
 import type { GaugeOfRows } from '../../worker/metrics.ts'
 import { KEPT_DAYS } from '../downloads/downloads.ts'
 import { removeDownloads } from '../downloads/queries.ts'
+import { endExportsOfOthers } from './commands.ts'
 import type { ExportContents } from './content.ts'
 import { type ExporterOptions, startExporter } from './exporter.ts'
 import {
@@ -10,6 +11,7 @@ import {
   deleteEndedEntries,
   deleteEndedPeople,
   deleteOldExports,
+  findClosed,
   lockGivenUp,
   markRemoved,
   oldestRunningSeconds,
@@ -63,6 +65,9 @@ async function tidy({ db }: Deps, signal: AbortSignal): Promise<void> {
       return given.length
     })
   while (!signal.aborted && (await giveUp()) === BATCH);
+  for (const id of await db.read({}, (tx) => findClosed(tx, BATCH))) {
+    if (!signal.aborted) await db.inTransaction({}, (tx) => endExportsOfOthers(tx, id))
+  }
   for (const some of [deleteEndedEntries, deleteEndedPeople, deleteOldExports]) {
     while (!signal.aborted && (await db.inTransaction({}, (tx) => some(tx, BATCH))) === BATCH);
   }

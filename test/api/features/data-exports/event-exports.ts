@@ -11,7 +11,7 @@ import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { coldOriginalKey, downloadsPrefix, originalKey, renderPrefix } from '../../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../../lib/runtime/clock.ts'
 import { openLog } from '../../../../lib/runtime/log.ts'
-import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import { type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { type Answer, aPerson, type Person, pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
 import { commandLine } from '../../../support/command-line.ts'
 import { anOriginal, noUnzip, unpack } from '../../../support/data-exports.ts'
@@ -463,6 +463,102 @@ t.test('what is taken from the event while a part is made is not in it', async (
     [],
   )
 })
+
+/** Does something, once, when the last part is in the store and not recorded. */
+const beforeTheEnd = (act: () => Promise<unknown>): ObjectStore => {
+  let acted: Promise<unknown> | undefined
+  return {
+    ...store,
+    async completeMultipart(key, uploadId, parts) {
+      const info = await store.completeMultipart(key, uploadId, parts)
+      if (key.includes('-part-1-of-')) acted ??= act()
+      await acted
+      return info
+    },
+  }
+}
+
+t.test('what the person no longer sees when the last part is recorded is in no part', async (t) => {
+  for (const [what, take, want] of [
+    [
+      'a photo is taken out',
+      (_: Gathering, media: Uuid) => sql('delete from album_media where media_id = $1', [media]),
+      4,
+    ],
+    [
+      'the album becomes private',
+      ({ album }: Gathering) => sql(`update albums set visibility = 'private' where id = $1`, [album]),
+      0,
+    ],
+  ] as const) {
+    const [owner, boss] = [await member('Ann'), await member('Boss', 'admin')]
+    const of = await gathering(owner, { albumOwner: boss })
+    for (let n = 0; n < 5; n++)
+      await intoAlbum(of.album, await original(boss, `${n}.jpg`, Buffer.alloc(4000, 'x')), boss, 'CAPTION')
+    const { data } = await request(owner, of.event)
+    const id = uuidOf('export', data.export_id)
+    const worker = working(t, {
+      options: { limits: SMALL, batch: 2 },
+      on: beforeTheEnd(async () => {
+        const [other] = await sql('select media_id from data_export_entries where export_id = $1 and part > 1', [id])
+        await take(of, other.media_id)
+      }),
+    })
+    const ready = await ended(owner, data.export_id, 'completed')
+    await worker.stop()
+    t.ok(ready.data.parts.length > 1, what)
+    const files = await filesOf(t, ready)
+    t.equal(mediaIn(files).length, want, what)
+    if (want === 0) t.notMatch(String(files.get('event.json')), /CAPTION/)
+    await sql('delete from downloads where user_id = $1', [owner.id])
+  }
+})
+
+t.test('a film of which a file is lost is not in it', async (t) => {
+  const owner = await member('Ann')
+  const of = await gathering(owner)
+  await film(of, owner, 'Cut', newUuid(), owner)
+  await film(of, owner, 'Whole', newUuid(), owner)
+  const { data } = await request(owner, of.event)
+  let lost: string | undefined
+  const isLost = (key: string) => {
+    if (key.endsWith('v720/0.m4s')) lost ??= key
+    return key === lost
+  }
+  const on: ObjectStore = {
+    ...store,
+    get: async (key, ...more) => {
+      if (isLost(key)) throw new StoreError('NotFound', 'lost')
+      return store.get(key, ...more)
+    },
+    head: async (key, ...more) => (isLost(key) ? undefined : store.head(key, ...more)),
+  }
+  const worker = working(t, { on })
+  const files = await filesOf(t, await ended(owner, data.export_id, 'completed'))
+  await worker.stop()
+  t.equal([...files.keys()].filter((path) => path.startsWith('films/')).length, 3, 'the files of the other one')
+})
+
+t.test(
+  'behind the erasure of the owner, or without its step, nothing keeps the title or what was theirs',
+  async (t) => {
+    const [boss, ann] = [await member('Boss', 'admin'), await member('Ann')]
+    const [of, later] = [await gathering(ann), await gathering(ann)]
+    const { id } = await exported(t, boss, of)
+    await sql('update users set closed_at = now() where id = $1', [ann.id])
+    const worker = working(t)
+    await worker.tasks?.[0]?.run(0, new AbortController().signal)
+    t.match((await show(boss, id)).data, { status: 'failed', error: { code: 'CONTENTS_ERASED' }, event_title: null })
+    t.equal((await request(boss, later.event)).data.event_title, null)
+    t.strictSame(
+      await sql('select from data_exports where event_owner_id = $1 or event_title is not null and user_id = $2', [
+        ann.id,
+        boss.id,
+      ]),
+      [],
+    )
+  },
+)
 
 t.test('a film is in one part as a whole', async (t) => {
   const owner = await member('Ann')
