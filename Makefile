@@ -10,10 +10,12 @@ help: ## Show this list
 setup: ## Install the system packages and npm packages that are missing
 	@local/setup.sh
 
-demo: setup ## Watch photos and a video go through the platform (VIDEO=path uses your own, CHECK=1 checks them and exits)
+demo: ## Watch photos and a video go through the platform (VIDEO=path uses your own, CHECK=1 checks them and exits)
+	@local/setup.sh --demo
 	@exec node local/demo.ts
 
-start: setup ## Run the platform on this machine; data stays in .keepsake
+start: ## Run the platform on this machine; data stays in .keepsake
+	@local/setup.sh --demo
 	@exec node local/main.ts
 
 test: setup ## Run every test this machine can run

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Installs what is missing on a fresh machine: system packages, then the npm packages of the lock file.
-# Usage: local/setup.sh [--tests] [--cluster] [debian-package...]. Safe to run again; does nothing when nothing is missing.
+# Installs what is missing on a fresh machine: system packages, and beside them the npm packages of the lock file.
+# Usage: local/setup.sh [--demo] [--tests] [--cluster] [debian-package...]. Safe to run again; does nothing when nothing is
+# missing.
+# --demo: of the npm packages only those that the platform runs on. A run without it adds the tools of tests and checks.
 # --tests: also the browser and the servers that `make test` uses where they are installed.
 # --cluster: also what `npm run test:cluster` takes from Debian; Go is not among it, a release has too old a one.
 set -eu
@@ -10,9 +12,13 @@ say() { printf '%s\n' "$*" >&2; }
 
 tests="chromium nats-server postgresql-15 radosgw ceph-mon ceph-osd ceph-mgr ceph-common curl jq"
 cluster="openssl runc containernetworking-plugins iptables conntrack iproute2 buildah mmdebstrap"
+# What local/ imports and the programs of the image do not, and the Node of the Makefile. test/local/setup.ts compares.
+platform="node embedded-postgres hls.js htm mailparser oidc-provider preact"
 packages=""
+wanted=all
 for option in "$@"; do
   case "$option" in
+    --demo) wanted=platform ;;
     --tests) packages="$packages $tests" ;;
     --cluster) packages="$packages $cluster" ;;
     -*) say "Unknown option $option"; exit 2 ;;
@@ -20,13 +26,16 @@ for option in "$@"; do
   esac
 done
 
+first=""
 missing=""
 need() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
+need node nodejs
+need npm npm
+first="$missing"
+missing=""
 need ffmpeg ffmpeg
 need ffprobe ffmpeg
 need vips libvips-tools
-need node nodejs
-need npm npm
 # Titles and captions of highlights. A system without Debian's packages has fonts of its own.
 if command -v dpkg-query >/dev/null 2>&1; then
   packages="fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji$packages"
@@ -35,38 +44,85 @@ for package in $packages; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
 done
 
-if [ -n "$missing" ]; then
+apt_install() {
+  # shellcheck disable=SC2086
+  [ -z "$1" ] || $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $1 >/dev/null
+}
+later=""
+if [ -n "$first$missing" ]; then
   if command -v apt-get >/dev/null 2>&1; then
     as_root=""
     if [ "$(id -u)" -ne 0 ]; then
-      command -v sudo >/dev/null 2>&1 || { say "Please install as root: apt-get install$missing"; exit 1; }
+      command -v sudo >/dev/null 2>&1 || { say "Please install as root: apt-get install$first$missing"; exit 1; }
       as_root="sudo"
     fi
-    say "Installing$missing"
+    say "Installing$first$missing"
     $as_root apt-get update -qq
+    # npm then works while apt installs the rest.
+    apt_install "$first"
     # A release may lack one of the servers: the tests of the others need the rest.
-    wanted="$missing"
-    missing=""
-    for package in $wanted; do
+    for package in $missing; do
       case " $tests " in
         *" $package "*) apt-cache show "$package" >/dev/null 2>&1 || { say "This release has no package $package"; continue; } ;;
       esac
-      missing="$missing $package"
+      later="$later $package"
     done
-    # shellcheck disable=SC2086
-    [ -z "$missing" ] || $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
   elif command -v brew >/dev/null 2>&1; then
     brew install ffmpeg vips node
   else
-    say "Please install these first:$missing"
+    say "Please install these first:$first$missing"
     exit 1
   fi
 fi
 
+# npm writes its record last, so a record means that all of it is there. It is removed before anything is added: what an
+# interruption leaves is then not taken for complete.
+record=node_modules/.package-lock.json
+installed=none
+if [ -f "$record" ] && [ ! package-lock.json -nt "$record" ] && [ -x node_modules/.bin/node ]; then
+  installed=platform
+  if grep -q '"node_modules/tap"' "$record"; then installed=all; fi
+elif [ -d node_modules/tap ]; then
+  # A new lock file: who had the tools keeps them.
+  wanted=all
+fi
+quiet="--no-audit --no-fund --loglevel=error"
+npm=""
+# Ctrl-C reaches no program in the background of a script.
+trap '[ -z "$npm" ] || kill "$npm" 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 # The system's Node may be older than the one the project runs on: npm only needs it to install the right one.
-if [ ! -f node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ] || [ ! -x node_modules/.bin/node ]; then
-  say "Installing npm packages"
-  npm ci --no-audit --no-fund --loglevel=error
+# shellcheck disable=SC2086
+case "$installed-$wanted" in
+  none-all)
+    say "Installing npm packages"
+    npm ci $quiet &
+    npm=$!
+    ;;
+  none-platform)
+    say "Installing the npm packages of the platform"
+    rm -rf node_modules
+    # shellcheck disable=SC2016
+    versions=$(node -e '
+      const { devDependencies: of } = require("./package.json")
+      for (const name of process.argv.slice(1)) console.log(`${name}@${of[name]}`)' $platform)
+    # As if they were no tools of development. Everything comes from the lock file, and nothing is saved.
+    npm install --no-save --omit=dev --save-prod $quiet $versions &
+    npm=$!
+    ;;
+  platform-all)
+    say "Installing the other npm packages"
+    rm -f "$record"
+    # Not `npm ci`, which removes everything first: a platform may be running.
+    npm install --no-save $quiet &
+    npm=$!
+    ;;
+esac
+apt_install "$later"
+if [ -n "$npm" ]; then
+  wait "$npm"
+  npm=""
 fi
 PATH="$PWD/node_modules/.bin:$PATH" node -e '
   const [major, minor] = process.versions.node.split(".").map(Number)
