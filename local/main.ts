@@ -1,5 +1,8 @@
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { Worker } from 'node:worker_threads'
+import { SAMPLE_TITLES } from './demo/sample-music.ts'
+import { tracksAside } from './demo/samples.ts'
+import { offerFirstTracks } from './demo/tracks.ts'
 import { startPlatform } from './platform.ts'
 import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
@@ -46,10 +49,16 @@ await runUntilSignal(async (onStop, stopped) => {
   if (stopped.aborted) return 'done'
   const { demo, page } = platform
   // In the background. The next start does what is left of it.
-  const workerData = { database: demo.database_url, folder: platform.folder }
-  const music = new Worker(new URL('demo/first-music.ts', import.meta.url), { workerData })
-  music.on('error', (error) => console.error(`The sample music cannot be offered: ${error.message}`))
-  onStop(() => music.terminate())
+  const ending = new AbortController()
+  const place = { database: demo.database_url, objects: join(platform.folder, 'objects') }
+  const make = () => tracksAside(join(platform.folder, 'samples'), ending.signal)
+  const music = offerFirstTracks(place, SAMPLE_TITLES, make).catch((error: unknown) => {
+    if (!ending.signal.aborted) console.error(`The sample music cannot be offered: ${(error as Error).message}`)
+  })
+  onStop(() => {
+    ending.abort()
+    return music
+  })
   console.log(`
 Keepsake is running (${((performance.now() - started) / 1000).toFixed(1)} s).
 

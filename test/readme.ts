@@ -7,7 +7,7 @@ import t from 'tap'
 import { clip } from './support/clips.ts'
 import { emptyDatabase } from './support/database.ts'
 import { startProcess } from './support/platform-process.ts'
-import { withSampleMusic } from './support/sample-music.ts'
+import { withSampleMusic } from './support/samples.ts'
 import { missingProgram } from './support/services/process.ts'
 
 const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')

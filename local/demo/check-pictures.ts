@@ -33,7 +33,7 @@ async function pictureAt(url: string | null, what: string) {
 
 /** A Live Photo is one media item of the list: its photo, with a stream of its motion. */
 export async function checkLivePhoto(
-  ids: { image: string; video: string },
+  ids: { image: string; video: string | undefined },
   listed: readonly Media[],
   seconds: number,
 ): Promise<void> {

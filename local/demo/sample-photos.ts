@@ -71,19 +71,21 @@ const LIVE: Scene = {
   sun: { x: 0.46, y: 0.55, r: 0.055, colour: '#ffdf9e' },
 }
 
-export interface Samples {
+export interface SamplePhotos {
   photos: string[]
   /** One of them is a HEIC where this machine can encode one. */
   live: { image: string; video: string }
 }
 
-/** Makes the photos and the Live Photo of the demo in `folder`, those that are missing. */
-export async function samplePhotos(folder: string): Promise<Samples> {
+/** Makes the photos and the Live Photo of the demo in `folder`, those that are missing, until `signal` is aborted. */
+export async function samplePhotos(folder: string, signal: AbortSignal): Promise<SamplePhotos> {
   const photos: string[] = []
   for (const [i, scene] of SCENES.entries()) {
+    signal.throwIfAborted()
     photos.push(await make(join(folder, scene.name), (draft) => write(scene, i + 1, draft)))
   }
-  return { photos, live: { image: await liveImage(folder), video: await liveVideo(folder) } }
+  signal.throwIfAborted()
+  return { photos, live: await livePhoto(folder, { signal, killSignal: 'SIGKILL' }) }
 }
 
 /** Makes a file under another name first: one that exists is complete. */
@@ -113,32 +115,27 @@ const write = (scene: Scene, seed: number, path: string) =>
 
 const LIVE_SEED = 7
 
-/** As phones make it. libheif has no encoder for HEVC everywhere; then it is a JPEG. */
-async function liveImage(folder: string): Promise<string> {
+/** The motion, and the still as phones make it. libheif has no encoder for HEVC everywhere; then it is a JPEG. */
+async function livePhoto(folder: string, ending: { signal: AbortSignal; killSignal: 'SIGKILL' }) {
   const jpeg = join(folder, `${LIVE.name}.JPG`)
   const still = await make(jpeg, (draft) => pictureOf(LIVE, LIVE_SEED).jpeg({ quality: 92 }).toFile(draft))
-  try {
-    return await make(join(folder, `${LIVE.name}.HEIC`), (draft) =>
-      // sharp sets VIPSHOME to the place of its own library, where the program finds none of its formats.
-      run('vips', ['heifsave', still, draft, '--Q=60'], { env: { PATH: process.env['PATH'] } }),
-    )
-  } catch {
-    return still
-  }
-}
-
-/** Three seconds in which the camera drifts over the same view. */
-const liveVideo = async (folder: string): Promise<string> => {
-  const still = join(folder, `${LIVE.name}.JPG`)
-  return make(join(folder, `${LIVE.name}.MOV`), (draft) =>
-    run('ffmpeg', [
+  const heic = make(join(folder, `${LIVE.name}.HEIC`), (draft) =>
+    // sharp sets VIPSHOME to the place of its own library, where the program finds none of its formats.
+    run('vips', ['heifsave', still, draft, '--Q=60'], { env: { PATH: process.env['PATH'] }, ...ending }),
+  ).catch(() => still)
+  // Three seconds in which the camera drifts over the same view.
+  const motion = make(join(folder, `${LIVE.name}.MOV`), (draft) => {
+    const args = [
       ...['-nostdin', '-v', 'error', '-y', '-loop', '1', '-i', still],
       ...['-f', 'lavfi', '-i', 'anoisesrc=color=brown:amplitude=0.08', '-t', '3'],
       ...['-vf', "zoompan=z='1+0.0022*on':x='(iw-iw/zoom)*0.45':y='(ih-ih/zoom)*0.55':d=1:s=1440x1080:fps=30"],
       ...['-c:v', 'libx264', '-preset', 'veryfast', '-pix_fmt', 'yuv420p', '-c:a', 'aac'],
       ...['-metadata', 'creation_time=2026-08-14T21:02:00Z', draft],
-    ]),
-  )
+    ]
+    return run('ffmpeg', args, ending)
+  })
+  const [image, video] = await Promise.all([heic, motion])
+  return { image, video }
 }
 
 /** An evening, a morning, a night: sky, sun, and hills one behind the other. The seed says which hills. */

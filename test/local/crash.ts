@@ -12,7 +12,7 @@ import type { Demo } from '../../local/demo-file.ts'
 import { clip } from '../support/clips.ts'
 import { eventually } from '../support/eventually.ts'
 import { type PlatformProcess, processesOf, startProcess } from '../support/platform-process.ts'
-import { withSampleMusic } from '../support/sample-music.ts'
+import { withSampleMusic } from '../support/samples.ts'
 
 /**
  * The way of a video, killed with -9 at the arrows between programs, one after the other in one and the same folder: each

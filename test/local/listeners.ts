@@ -8,7 +8,7 @@ import { emptyDatabase } from '../support/database.ts'
 import { generatedBytes, knownNasty } from '../support/nasty-requests.ts'
 import { startProcess } from '../support/platform-process.ts'
 import { sendRaw } from '../support/raw-http.ts'
-import { withSampleMusic } from '../support/sample-music.ts'
+import { withSampleMusic } from '../support/samples.ts'
 
 /** Every listener of every program in one process, as `npm start` has them: an uncaught exception would end it. */
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-listeners-'))

@@ -9,7 +9,7 @@ import { processesOf } from './platform-process.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** A folder in which the demo makes its temporary folders. `CHECK=1` is set. */
+/** A folder in which the demo makes its temporary folders and keeps its data. `CHECK=1` is set, unless a test clears it. */
 export async function demoFolder(t: Pick<Test, 'teardown'>) {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-demo-test-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))

@@ -1,12 +1,13 @@
-import { execFile } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { library, signIn } from '../../../local/demo/client.ts'
+import { choosePorts } from '../../../local/ports.ts'
+import { ffmpeg } from '../../support/clips.ts'
 import { demoFolder } from '../../support/demo-run.ts'
 import { eventually } from '../../support/eventually.ts'
-import { processesOf } from '../../support/platform-process.ts'
-import { withSampleMusic } from '../../support/sample-music.ts'
+import { processesOf, readDemo } from '../../support/platform-process.ts'
+import { withSampleMusic, withSamplePhotos } from '../../support/samples.ts'
 import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 
 /**
@@ -15,15 +16,15 @@ import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
  */
 
 const { folder, demo, isClean } = await demoFolder(t)
-await withSampleMusic(join(folder, '.keepsake'))
+const data = join(folder, '.keepsake')
 const clip = join(folder, 'clip.mp4')
-await promisify(execFile)('ffmpeg', [
-  ...['-nostdin', '-v', 'error', '-f', 'lavfi', '-i', 'testsrc2=size=640x360:rate=30:duration=7'],
+await ffmpeg([
+  ...['-f', 'lavfi', '-i', 'testsrc2=size=640x360:rate=30:duration=7'],
   ...['-f', 'lavfi', '-i', 'sine=duration=7', '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p'],
   ...['-c:a', 'aac', clip],
 ])
 
-t.test('a failure is a sentence and exit status 1', async (t: Test) => {
+t.test('a video that cannot be used is a sentence and exit status 1, before anything starts', async (t: Test) => {
   const broken = join(folder, 'broken.mp4')
   await writeFile(broken, 'no video at all')
   for (const [video, message] of [
@@ -33,26 +34,63 @@ t.test('a failure is a sentence and exit status 1', async (t: Test) => {
     const { ended, output } = demo(t, { VIDEO: video })
     t.equal(await ended, 1)
     t.match(output(), message)
-    t.notMatch(output(), /\n +at /, 'no stack')
+    t.notMatch(output(), /\n +at |Starting/, 'no stack, and no start')
   }
   await isClean(t)
 })
 
-const isUploading = async (output: string) => /^Signed in/m.test(output)
-const isConverting = async () => (await processesOf(folder)).some((p) => /ffmpeg -readrate/.test(p))
-for (const [moment, isThere] of Object.entries({ upload: isUploading, conversion: isConverting })) {
-  t.test(`Ctrl-C in the middle of the ${moment} stops everything before the conversion ends`, async (t: Test) => {
-    // The conversion would take minutes: who waited for its end would be found out.
-    const { child, ended, output } = demo(t, { VIDEO: clip, PATH: await slowEncoderPath(folder, 0.05) })
-    await eventually(`the ${moment}`, async () => {
-      if (child.exitCode !== null) throw new Error(output())
-      return isThere(output())
-    })
-    child.kill('SIGINT')
-    child.kill('SIGINT') // npm hands on what the terminal has sent already
-    t.equal(await ended, 0)
-    t.match(output(), /Stopping\n$/, 'the last word')
-    t.notMatch(output(), /Conversion .* completed/, 'it has not waited for the end of the conversion')
-    await isClean(t)
-  })
+/** Sends Ctrl-C as soon as `isThere`. */
+async function interrupted(t: Test, run: ReturnType<typeof demo>, what: string, isThere: () => Promise<boolean>) {
+  const { child, ended, output } = run
+  const look = async () => {
+    if (child.exitCode !== null) throw new Error(output())
+    return isThere()
+  }
+  await eventually(what, look, 120_000, 100) // not too often: some read all of /proc
+  child.kill('SIGINT')
+  child.kill('SIGINT') // npm hands on what the terminal has sent already
+  t.equal(await ended, 0)
+  t.match(output(), /Stopping\n$/, 'the last word')
+  await isClean(t)
 }
+
+t.test('Ctrl-C while samples are made and everything starts leaves nothing half made', async (t: Test) => {
+  const drafts = async () =>
+    (await readdir(join(data, 'samples')).catch(() => [])).filter((name) => /\.\d+\./.test(name))
+  const isMaking = async () => (await drafts()).some((name) => name.endsWith('.MOV'))
+  await interrupted(t, demo(t, {}), 'a sample that is being made', isMaking)
+  t.strictSame(await drafts(), [])
+})
+
+t.test('the link leads to the page before anything is converted, and Ctrl-C stops what arrives', async (t: Test) => {
+  await withSampleMusic(data)
+  await withSamplePhotos(data)
+  await choosePorts(data, { usual: false }) // which the start prefers to the usual ones: those may be another test's
+  // The conversion would take minutes: who waited for its end would be found out.
+  const env = { CHECK: '', VIDEO: clip, PATH: await slowEncoderPath(folder, 0.05) }
+  const run = demo(t, env)
+  const link = await eventually('the link', () => /http:\/\/127\.0\.0\.1:\d+\/#key=\S+/.exec(run.output())?.[0])
+  const [before = ''] = run.output().split(link)
+  t.notMatch(before, /Photos +█|Upload|Conversion/, 'nothing has arrived yet')
+  t.equal((await fetch(link)).status, 200)
+  const isConverting = async () => (await processesOf(folder)).some((p) => /ffmpeg -readrate/.test(p))
+  await interrupted(t, run, 'a conversion', isConverting)
+  t.notMatch(run.output(), /Conversion .* completed|Failed/, 'it has not waited for the end of the conversion')
+})
+
+t.test('the next run uploads only the photos that are missing, and says what fails without ending', async (t: Test) => {
+  const sound = join(folder, 'sound.mp4')
+  await ffmpeg(['-f', 'lavfi', '-i', 'sine=duration=3', '-c:a', 'aac', sound])
+  const run = demo(t, { CHECK: '', VIDEO: sound })
+  await eventually('the farewell', () => /Ctrl-C stops everything\.\n$/.test(run.output()))
+  t.match(run.output(), /Failed: sound\.mp4 could not be converted[\s\S]*The platform keeps running[\s\S]*Album: +http/)
+  t.match(run.output(), /Highlight: none[\s\S]*Video: +none/)
+  const running = await readDemo(data)
+  if (!running) throw new Error('There is no demo.json')
+  const client = await signIn(running.base_url, running.accounts.member)
+  const { media } = await library(client, running.organizations[0]?.org_id ?? '')
+  const photos = media.map((m) => m.original_filename).filter((name) => !name.endsWith('.mp4'))
+  t.equal(photos.length, 6)
+  t.equal(new Set(photos).size, 6, `each once: ${photos}`)
+  await interrupted(t, run, 'the end', async () => true)
+})
