@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 say() { printf '%s\n' "$*" >&2; }
 
-tests="chromium nats-server postgresql-15 radosgw ceph-mon ceph-osd ceph-mgr ceph-common curl jq"
+tests="chromium-headless-shell nats-server postgresql-15 radosgw ceph-mon ceph-osd ceph-mgr ceph-common curl jq"
 cluster="openssl runc containernetworking-plugins iptables conntrack iproute2 buildah mmdebstrap"
 # What local/ imports and the programs of the image do not, and the Node of the Makefile. test/local/setup.ts compares.
 platform="node embedded-postgres hls.js htm mailparser oidc-provider preact"

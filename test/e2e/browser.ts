@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
+import { testDatabase } from '../support/database.ts'
 import { slowEncoderPath } from '../support/slow-ffmpeg.ts'
 
 /**
@@ -34,6 +35,7 @@ if (noBrowser) {
 }
 
 const folder = await browserFolder(t)
+process.env['DATABASE_URL'] = (await testDatabase(t)).url
 let under: PageUnderTest
 let page: PageUnderTest['page']
 const until = (condition: string) => under.until(condition)
