@@ -60,6 +60,7 @@ t.test('Ctrl-C while samples are made and everything starts leaves nothing half 
   const isMaking = async () => (await drafts()).some((name) => name.endsWith('.MOV'))
   await interrupted(t, demo(t, {}), 'a sample that is being made', isMaking)
   t.strictSame(await drafts(), [])
+  t.notOk((await readdir(join(data, 'samples'))).includes('into-the-fractal.mp4'), 'it has not waited for the rest')
 })
 
 t.test('the link leads to the page before anything is converted, and Ctrl-C stops what arrives', async (t: Test) => {
