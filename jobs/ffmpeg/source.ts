@@ -2,12 +2,14 @@ import * as z from 'zod'
 import { badInput } from '../runtime/failure.ts'
 import { chooseFrameRate } from './frame-rate.ts'
 import { AUDIO_CODECS, VIDEO_CODECS } from './input.ts'
-import { parseRational, type Rational, toNumber } from './rational.ts'
+import { parseRational, type Rational, rational, toNumber } from './rational.ts'
 import { cameraOf, capturedAtOf, locationOf } from './source-tags.ts'
 
 /** What a conversion needs to know about an upload, independent of the container's peculiarities. */
 export interface Source {
   container: string
+  /** The time stamp at which the presentation begins. */
+  startSeconds: number
   video: {
     index: number
     codec: string
@@ -15,6 +17,16 @@ export interface Source {
     interlaced: boolean
     /** The matrix of its colours as ffmpeg names it, e.g. `bt709`; null when the file does not say. */
     colorSpace: string | null
+  }
+  /** Of the video, for players that decode it as it is. */
+  stream: {
+    /** As ffprobe names it, e.g. `High`; null when it does not know. */
+    profile: string | null
+    /** Ten times the level of H.264: 42 is 4.2. */
+    level: number | null
+    hasSquarePixels: boolean
+    /** From the start of the presentation to its first frame. */
+    startSeconds: number
   }
   audio: { index: number; codec: string; channels: number } | null
   /** As displayed: rotated, with square pixels. */
@@ -56,6 +68,8 @@ const Stream = z.object({
   height: z.number().optional(),
   sample_aspect_ratio: z.string().optional(),
   pix_fmt: z.string().optional(),
+  profile: z.string().optional(),
+  level: z.number().optional(),
   field_order: z.string().optional(),
   r_frame_rate: z.string().optional(),
   avg_frame_rate: z.string().optional(),
@@ -91,12 +105,19 @@ export function toSource(document: ProbeDocument): Source {
   const tags = { ...document.format.tags, ...video.tags }
   const source: Source = {
     container: document.format.format_name.slice(0, 64),
+    startSeconds: origin,
     video: {
       index: video.index,
       codec: video.codec_name ?? '',
       pixelFormat: video.pix_fmt ?? '',
       interlaced,
       colorSpace: video.color_space ?? null,
+    },
+    stream: {
+      profile: video.profile ?? null,
+      level: video.level ?? null,
+      hasSquarePixels: toNumber(parseRational(video.sample_aspect_ratio) ?? rational(1)) === 1,
+      startSeconds: (seconds(video.start_time) ?? origin) - origin,
     },
     audio: audio && { index: audio.index, codec: audio.codec_name ?? '', channels: audio.channels ?? 2 },
     ...displaySize(video),
