@@ -25,6 +25,8 @@ export interface Source {
     /** Ten times the level of H.264: 42 is 4.2. */
     level: number | null
     hasSquarePixels: boolean
+    /** It is shown as in a mirror. */
+    isMirrored: boolean
     /** From the start of the presentation to its first frame. */
     startSeconds: number
   }
@@ -81,7 +83,9 @@ const Stream = z.object({
   channels: z.number().optional(),
   sample_rate: z.string().optional(),
   disposition: z.record(z.string(), z.number()).default({}),
-  side_data_list: z.array(z.object({ rotation: z.number().optional() })).default([]),
+  side_data_list: z
+    .array(z.object({ rotation: z.number().optional(), displaymatrix: z.string().optional() }))
+    .default([]),
   tags: Tags,
 })
 type Stream = z.infer<typeof Stream>
@@ -116,6 +120,7 @@ export function toSource(document: ProbeDocument): Source {
     stream: {
       profile: video.profile ?? null,
       level: video.level ?? null,
+      isMirrored: video.side_data_list.some(({ displaymatrix }) => isMirror(displaymatrix)),
       hasSquarePixels: toNumber(parseRational(video.sample_aspect_ratio) ?? rational(1)) === 1,
       startSeconds: (seconds(video.start_time) ?? origin) - origin,
     },
@@ -161,6 +166,14 @@ function pickAudio(streams: readonly Stream[]): Stream | null {
     throw badInput('UnsupportedCodec', `Sound in ${tracks[0].codec_name ?? 'an unknown format'} is not supported`)
   }
   return known ?? null
+}
+
+/** Of the text of a display matrix: three rows, each behind its number and a colon. Its determinant is negative. */
+function isMirror(matrix: string | undefined): boolean {
+  const [[a = 1, b = 0] = [], [c = 0, d = 1] = []] = [...(matrix ?? '').matchAll(/:((?:\s+-?\d+){3})/g)].map(
+    ([, row = '']) => row.trim().split(/\s+/).map(Number),
+  )
+  return a * d - b * c < 0
 }
 
 const rotationOf = (video: Stream) => {

@@ -46,7 +46,8 @@ function copyArguments(pass: EncodePass, input: (options: string[]) => string[],
     ...['-c:v', 'copy', '-bsf:v', PICTURES_ONLY, '-max_muxing_queue_size', '4096'],
     ...(sound === undefined ? [] : AUDIO_OPTIONS),
     ...['-t', (presentationSeconds(pass.source) + OVERRUN_SECONDS).toFixed(3)],
-    ...hlsOptions(streamsOf(pass), pass.timeline.segmentSeconds, folder),
+    // Names that no encoder writes: if it has to make this rendition after all, players keep what they have.
+    ...hlsOptions(streamsOf(pass), pass.timeline.segmentSeconds, folder, '%vc_%05d.ts'),
   ]
 }
 
@@ -90,10 +91,15 @@ const streamsOf = ({ renditions, withAudio }: EncodePass): string[] => [
 export const AUDIO_STREAM = `a:0,name:${AUDIO_NAME}`
 
 /** Cuts the streams into segments and lists them: `<name>_00000.ts` and so on, and `<name>.m3u8`. */
-export const hlsOptions = (streams: readonly string[], segmentSeconds: number, folder: string): string[] => [
+export const hlsOptions = (
+  streams: readonly string[],
+  segmentSeconds: number,
+  folder: string,
+  names = '%v_%05d.ts',
+): string[] => [
   ...['-output_ts_offset', '10', '-f', 'hls', '-hls_time', String(segmentSeconds), '-hls_playlist_type', 'event'],
   // With temp_file a segment gets its final name only when it is complete, because the publisher reads the folder
   // while ffmpeg writes to it.
   ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streams.join(' ')],
-  ...['-hls_segment_filename', `${folder}/%v_%05d.ts`, `${folder}/%v.m3u8`],
+  ...['-hls_segment_filename', `${folder}/${names}`, `${folder}/%v.m3u8`],
 ]

@@ -1,8 +1,8 @@
 import type { ProbedSource } from '../ffmpeg/probe.ts'
-import { type Rational, toNumber } from '../ffmpeg/rational.ts'
+import { toNumber } from '../ffmpeg/rational.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import type { Rendition } from './ladder.ts'
-import { framesPerGrid, type Layout, type Timeline } from './timeline.ts'
+import { framesPerGrid, type Layout, longestSegment, type Timeline } from './timeline.ts'
 
 /**
  * Whether the video stream of an upload can be served as its own top rendition. All decisions about it are pure and end in a
@@ -15,8 +15,10 @@ const MAX_LEVEL = 42
 /** Of the bit rate that the encoder would be allowed, on average and in any one segment. */
 const MAX_AVERAGE = 1.5
 const MAX_PEAK = 2.5
-/** Seconds that a segment may last whose end waits for a keyframe of the source. */
-export const MAX_SEGMENT_SECONDS = 10
+/** Each is a time in the arguments of an encoder, which the system limits to 128 KiB. */
+const MAX_SEGMENTS = 8000
+/** One tick of MPEG-TS, 1/90000 s, and the rounding of ffprobe's times. */
+const CLOCK_SECONDS = 0.000013
 /** How far a frame may lie beside its place at the constant rate, in frames: containers round their time stamps. */
 const MAX_OFFSET = 0.1
 
@@ -39,6 +41,7 @@ function formatFault({ video, stream, hdr, rotation }: ProbedSource): string | u
     [hdr !== null || (video.colorSpace?.startsWith('bt2020') ?? false), 'its colors are not those of SDR'],
     [video.interlaced, 'it is interlaced'],
     [rotation !== 0, 'it is rotated'],
+    [stream.isMirrored, 'it is mirrored'],
     [!hasSquarePixels, 'its pixels are not square'],
   ]
   return faults.find(([is]) => is)?.[1]
@@ -60,6 +63,8 @@ export interface SourcePacket {
   isKey: boolean
   /** An edit list hides it. */
   isDiscarded: boolean
+  /** From here on the stream has other parameter sets than at its beginning. */
+  isOther: boolean
 }
 
 /** The top rendition as it is, and where the segments of all renditions begin. */
@@ -87,14 +92,17 @@ export function openCopyScan({ top, timeline, seconds }: ScanOptions) {
   const rate = toNumber(top.frameRate)
   /** Bytes by frame: 0 where none was seen. The container's word bounds what a hostile file can make of it. */
   const sizes = new Uint32Array(Math.ceil(seconds * rate) + Math.ceil(rate))
-  const keys = new Set<number>()
+  /** The time of each keyframe, by its frame. */
+  const keys = new Map<number, number>()
   let frames = 0
   let lastKey = Number.NEGATIVE_INFINITY
   let fault: string | undefined
 
-  function faultOf({ pts, bytes, isKey, isDiscarded }: SourcePacket): string | undefined {
+  function faultOf({ pts, bytes, isKey, isDiscarded, isOther }: SourcePacket): string | undefined {
     const frame = Math.round(pts * rate)
     if (isDiscarded) return 'an edit list hides some of its frames'
+    // The segments would begin with those of the first part.
+    if (isOther) return 'it is joined of different streams'
     if (!(Math.abs(pts * rate - frame) <= MAX_OFFSET)) return 'its frame rate is not constant'
     if (frame < 0 || frame >= sizes.length || sizes[frame] !== 0 || bytes <= 0)
       return 'its frames do not follow each other'
@@ -111,15 +119,15 @@ export function openCopyScan({ top, timeline, seconds }: ScanOptions) {
       sizes[frame] = packet.bytes
       frames += 1
       if (!packet.isKey) return
-      keys.add(frame)
+      keys.set(frame, packet.pts)
       lastKey = frame
     },
     end(): CopiedTop | string {
       if (fault !== undefined) return fault
       if (frames === 0 || sizes.subarray(0, frames).includes(0)) return 'its frames do not follow each other'
-      const keyframes = [...keys].sort((a, b) => a - b)
-      if (keyframes[0] !== 0) return 'it does not begin with a keyframe'
-      return cut({ top, timeline, keyframes, frames, sizes })
+      const inOrder = [...keys].sort(([a], [b]) => a - b)
+      if (inOrder[0]?.[0] !== 0) return 'it does not begin with a keyframe'
+      return cut({ top, timeline, keys: inOrder, frames, sizes })
     },
   }
 }
@@ -127,14 +135,17 @@ export function openCopyScan({ top, timeline, seconds }: ScanOptions) {
 interface Scanned {
   top: Rendition
   timeline: Timeline
-  keyframes: readonly number[]
+  /** Frames and times. */
+  keys: readonly (readonly [number, number])[]
   frames: number
   sizes: Uint32Array
 }
 
-function cut({ top, timeline, keyframes, frames, sizes }: Scanned): CopiedTop | string {
+function cut({ top, timeline, keys, frames, sizes }: Scanned): CopiedTop | string {
   const perGrid = framesPerGrid(timeline, top.frameRate)
-  const starts = startsOf(keyframes, top.frameRate, timeline.segmentSeconds)
+  const keyframes = keys.map(([frame]) => frame)
+  const starts = startsOf(keys, timeline.segmentSeconds)
+  if (starts.length > MAX_SEGMENTS) return `it has ${starts.length} segments`
   if (starts.some((start) => start % perGrid !== 0)) return 'its keyframes are not frames of the smaller renditions'
   const segments = starts.map((from, k) => {
     const to = starts[k + 1] ?? frames
@@ -142,7 +153,7 @@ function cut({ top, timeline, keyframes, frames, sizes }: Scanned): CopiedTop | 
     return { bytes, seconds: ((to - from) * top.frameRate.den) / top.frameRate.num }
   })
   const longest = Math.max(...segments.map((s) => s.seconds))
-  if (longest > MAX_SEGMENT_SECONDS) return `its keyframes are up to ${longest.toFixed(1)} s apart`
+  if (longest > longestSegment(timeline.segmentSeconds)) return `its keyframes are up to ${longest.toFixed(1)} s apart`
   const total = segments.reduce((sum, s) => sum + s.bytes, 0)
   const average = (total * 8 * top.frameRate.num) / (frames * top.frameRate.den)
   if (average > MAX_AVERAGE * top.maxrate) return `it has ${megabits(average)} Mbit/s`
@@ -157,11 +168,11 @@ function cut({ top, timeline, keyframes, frames, sizes }: Scanned): CopiedTop | 
   }
 }
 
-/** Where ffmpeg cuts a stream that it does not encode: at the first keyframe at or after each multiple of the length. */
-function startsOf(keyframes: readonly number[], rate: Rational, segmentSeconds: number): number[] {
+/** Where ffmpeg cuts a stream that it does not encode: at the first keyframe at or after each multiple of the length, by its time. */
+function startsOf(keys: Scanned['keys'], segmentSeconds: number): number[] {
   const starts: number[] = []
-  for (const key of keyframes) {
-    if (key * rate.den >= starts.length * segmentSeconds * rate.num) starts.push(key)
+  for (const [frame, pts] of keys) {
+    if (pts - (keys[0]?.[1] ?? 0) >= starts.length * segmentSeconds - CLOCK_SECONDS) starts.push(frame)
   }
   return starts
 }

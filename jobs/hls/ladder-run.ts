@@ -6,7 +6,7 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { Accelerator } from '../ffmpeg/accelerator.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
-import { badInput, TransientError } from '../runtime/failure.ts'
+import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
 import { refuseBroken } from './integrity.ts'
@@ -64,12 +64,28 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
   try {
     return await runPlans(run, plans)
   } catch (error) {
-    const isOfCopy = error instanceof TransientError && error.code === EXIT.verificationFailed
-    if (!isOfCopy) throw error
+    const isLate = error instanceof TransientError && error.code === EXIT.verificationFailed
+    if (run.signal.aborted || !(isLate || error instanceof CopyRefused)) throw error
     run.log.warn({ err: error }, 'the stream of the source does not serve as a rendition; encoding it')
     run.publisher.forget()
     await emptyFolder(run.folder)
     return undefined
+  }
+}
+
+/** The stream cannot be copied: whether anything can be made of it is for the decoder to judge. */
+class CopyRefused extends Error {}
+
+/** What the store or the disk refuses says nothing about the stream. */
+const isOfCopy = (error: unknown) =>
+  error instanceof PermanentError ||
+  (error instanceof TransientError && error.code !== EXIT.noSpace && error.reason !== 'StoreUnavailable')
+
+async function copyAndVerify(...given: Parameters<typeof encodeAndVerify>): ReturnType<typeof encodeAndVerify> {
+  try {
+    return await encodeAndVerify(...given)
+  } catch (error) {
+    throw isOfCopy(error) ? new CopyRefused('the stream cannot be copied', { cause: error }) : error
   }
 }
 
@@ -85,7 +101,8 @@ async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: 
   let audio: VerifiedStream | null = null
   let done = 0
   for (const plan of plans) {
-    const made = await encodeAndVerify(run, plan, (fraction) => run.onProgress(done + fraction * plan.weight))
+    const make = plan.copied ? copyAndVerify : encodeAndVerify
+    const made = await make(run, plan, (fraction) => run.onProgress(done + fraction * plan.weight))
     videos.push(...made.videos)
     audio ??= made.audio
     done += plan.weight
@@ -110,13 +127,15 @@ async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (frac
     renditions,
     withAudio,
     timeline,
-    accelerator,
+    accelerator: copied ? ('cpu' as const) : accelerator,
     cores,
     preset,
     copiesVideo: copied !== undefined,
   }
   const early = earlyMasterPublisher(run, plan)
-  const report = await runEncodePass({ ...run, pass, onProgress, onPublished: early })
+  // A copy takes moments, and nothing of one that proves wrong may reach players.
+  const isSilent = copied !== undefined
+  const report = await runEncodePass({ ...run, pass, isSilent, onProgress, onPublished: early })
   if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')
 
   const layoutOf = (rendition: Rendition) => (frames: number) =>

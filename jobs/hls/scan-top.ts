@@ -30,20 +30,26 @@ export async function scanTop(
   const origin = source.startSeconds
   const { code } = await runFfprobe({
     args: [
-      ...['-select_streams', String(source.video.index), '-show_entries', 'packet=pts_time,size,flags'],
+      ...[
+        '-select_streams',
+        String(source.video.index),
+        '-show_entries',
+        'packet=pts_time,size,flags:packet_side_data=side_data_type',
+      ],
       ...['-of', 'csv=p=0', ...guardedInput('upload', path)],
     ],
     signal,
     limitMs: LIMIT_MS,
     onLine: (line) => {
       if (line === '') return
-      const [pts = '', bytes = '', flags = ''] = line.split(',')
+      const [pts = '', bytes = '', flags = '', ...sideData] = line.split(',')
       const isDiscarded = flags.includes('D')
       scan.add({
         pts: Number.parseFloat(pts) - origin,
         bytes: Number(bytes),
         isKey: flags.startsWith('K'),
         isDiscarded,
+        isOther: sideData.includes('New Extradata'),
       })
     },
   })

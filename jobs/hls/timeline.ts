@@ -40,11 +40,14 @@ export function keyframeExpression(timeline: Timeline, rate: Rational): string {
   return `expr:gte(n,${perGrid}*ceil(n_forced*${timeline.segmentSeconds * timeline.grid.num}/${timeline.grid.den}))`
 }
 
-/** The largest number of frames between two forced keyframes; the last segment may be longer. */
+/** Seconds that a segment may last whose end waits for a keyframe of the source. */
+export const longestSegment = (segmentSeconds: number): number => Math.max(10, segmentSeconds + 4)
+
+/** The largest number of frames between two forced keyframes, or behind the last one. */
 export function longestGop(timeline: Timeline, rate: Rational): number {
   const { starts, segmentSeconds, grid } = timeline
-  const gaps = starts?.map((start, k) => start - (starts[k - 1] ?? 0)) ?? []
-  return framesPerGrid(timeline, rate) * Math.max(Math.ceil((segmentSeconds * grid.num) / grid.den), ...gaps)
+  const seconds = starts ? longestSegment(segmentSeconds) : segmentSeconds
+  return framesPerGrid(timeline, rate) * Math.ceil((seconds * grid.num) / grid.den)
 }
 
 /** What a rendition must look like, in frames. */
