@@ -8,6 +8,21 @@ import type { ConversionWorld } from './conversion-world.ts'
 export function retentionItems({ admin, store }: { admin: pg.Pool; store: ObjectStore }, world: ConversionWorld) {
   const { org, user } = world
 
+  /** Completed videos with three objects each, in the trash for so long. */
+  async function trashed(count = 1, since = '31 days'): Promise<Uuid[]> {
+    const ids: Uuid[] = []
+    for (let i = 0; i < count; i++) {
+      const id = await world.upload()
+      await world.writeOutput(id)
+      ids.push(id)
+    }
+    await admin.query(
+      `update media set upload_status = 'completed', deleted_at = now() - $2::interval, deleted_by = uploader_id where id = any($1)`,
+      [ids, since],
+    )
+    return ids
+  }
+
   /** A session with one chunk of five bytes in the store, whose last chunk came so long ago. */
   async function anUpload(state: string, idle: string): Promise<Uuid> {
     const [id, mediaId] = [newUuid(), newUuid()]
@@ -54,6 +69,7 @@ export function retentionItems({ admin, store }: { admin: pg.Pool; store: Object
   }
 
   return {
+    trashed,
     anUpload,
     aNotification,
     aSource,

@@ -1,5 +1,5 @@
 -- migrate: statement by statement
--- Constraints of migration 0105, without keeping writers out, and indexes. Nobody waits for them; an index that was interrupted
+-- Constraints of migration 0105, without keeping writers out, and indexes. No program waits for them; an index that was interrupted
 -- is invalid, and made anew.
 set lock_timeout = 0;
 

@@ -63,7 +63,7 @@ interface Gathering {
   event: Uuid
   album: Uuid
 }
-/** An archived event with an album that members see, of the person or of somebody else. */
+/** An archived event with an album that members see, of the person or of another one. */
 async function gathering(
   owner: Person,
   { albumOwner = owner, visibility = 'organization' }: { albumOwner?: Person; visibility?: string } = {},

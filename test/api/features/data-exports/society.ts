@@ -28,7 +28,7 @@ const exportsOf = madeOnce(({ draw, users, insert }) => {
   return exports
 })
 
-/** Of any event: whoever asked for it sees it, whatever became of the event. */
+/** Of an event. The person who asked for it sees it, also after the event is gone. */
 const eventExportsOf = madeOnce((society) => {
   const { draw, users, insert } = society
   const { events } = eventsOf(society)

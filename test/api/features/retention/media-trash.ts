@@ -11,30 +11,18 @@ import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
 import { aRun, shiftClock } from '../../../support/retention.ts'
+import { retentionItems } from '../../../support/retention-items.ts'
 
 /** A run of a policy for the trash: guards, holds, errors, several processes; the purge itself is tested in media/purge.ts. */
 const { database, place, world, base } = await startConversionTest(t)
 const { admin, worker: db } = database
 const { store } = place
 const { org, user } = world
+const { trashed } = retentionItems({ admin, store }, world)
 const deps = { db, store, log: base.log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
 
 const carry = (change: Partial<RetentionRun> = {}, more: object = {}) =>
   carryOut({ ...deps, ...more }, mediaTrash, aRun('MediaTrash', change))
-/** Completed videos with three objects each, in the trash for so long. */
-async function trashed(count = 1, since = '31 days'): Promise<Uuid[]> {
-  const ids: Uuid[] = []
-  for (let i = 0; i < count; i++) {
-    const id = await world.upload()
-    await world.writeOutput(id)
-    ids.push(id)
-  }
-  await admin.query(
-    `update media set upload_status = 'completed', deleted_at = now() - $2::interval, deleted_by = uploader_id where id = any($1)`,
-    [ids, since],
-  )
-  return ids
-}
 const rows = async (ids: readonly Uuid[]) =>
   (await admin.query('select from media where id = any($1)', [ids])).rowCount ?? 0
 const keysBelow = async (id: Uuid) => {

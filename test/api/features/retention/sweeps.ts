@@ -27,7 +27,7 @@ const { org, user } = world
 const { log, logged } = readableLog()
 const deps = { ...base, log }
 const { signal } = new AbortController()
-const { anUpload, isStored, aNotification, aSource, hasPieces } = retentionItems({ admin, store }, world)
+const { trashed, anUpload, isStored, aNotification, aSource, hasPieces } = retentionItems({ admin, store }, world)
 const env = { DATABASE_URL: database.url }
 
 /** As the worker has it. */
@@ -41,20 +41,6 @@ function oldNotifications(given = db): Promise<unknown> {
   return task?.run(0, signal) ?? Promise.reject(new Error('there is no such task'))
 }
 
-/** Completed videos in the trash, for so long. */
-async function trashed(count = 1, since = '31 days'): Promise<Uuid[]> {
-  const ids: Uuid[] = []
-  for (let i = 0; i < count; i++) {
-    const id = await world.upload()
-    await world.writeOutput(id)
-    ids.push(id)
-  }
-  await admin.query(
-    `update media set upload_status = 'completed', deleted_at = now() - $2::interval, deleted_by = uploader_id where id = any($1)`,
-    [ids, since],
-  )
-  return ids
-}
 const left = async (ids: readonly Uuid[]) =>
   (await admin.query('select from media where id = any($1)', [ids])).rowCount ?? 0
 const sweepRow = async (target = 'MediaTrash') =>
