@@ -67,7 +67,10 @@ export async function initialise(
     const locale = `--locale=${process.platform === 'linux' ? 'C.UTF-8' : 'C'}`
     const [command = '', ...rest] = [...wrap.command, ...(await dyingWithUs()), binaries.initdb, ...args, locale]
     // Each connection computes what its password is worth. Binaries of one's own may be too old for the second.
-    const quick = [...(options.fast ? ['--no-sync'] : []), ...(options.binaries ? [] : ['--set=scram_iterations=1'])]
+    const quick = [
+      ...(options.fast ? ['--no-sync'] : []),
+      ...(options.binaries ? [] : ['--set=scram_iterations=1', '--no-data-checksums']),
+    ]
     await run(command, [...rest, ...(options.fast ? quick : [])])
     await writeFile(join(data, PASSWORD_FILE), password, { mode: 0o600 })
     await rename(data, dataDir)

@@ -42,6 +42,8 @@ export interface EmbeddedPostgres {
 
 /** Nothing survives a crash of the machine, and nothing is tidied up behind databases that live for seconds. */
 const FAST = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_wal_size=256MB', 'autovacuum=off']
+/** A query of many small tables would start two processes each time. Not of binaries that may be too old for the second. */
+const ONE_PROCESS = ['max_parallel_workers_per_gather=0', 'io_method=sync']
 
 /**
  * Starts a Postgres server on 127.0.0.1 that ends with this process. Takes over a folder whose owner was killed; throws
@@ -84,7 +86,7 @@ const socketFolder = (fast: boolean | undefined, dataDir: string): string =>
 
 function launch(
   [command = '', ...chain]: string[],
-  { dataDir, port, fast, listen }: EmbeddedPostgresOptions & { port: number },
+  { dataDir, port, fast, listen, binaries }: EmbeddedPostgresOptions & { port: number },
 ): ChildProcess {
   const settings = [
     `listen_addresses=${['127.0.0.1', ...(listen ? [listen] : [])].join(',')}`,
@@ -93,6 +95,7 @@ function launch(
     'shared_buffers=64MB',
     'password_encryption=scram-sha-256',
     ...(fast ? FAST : []),
+    ...(fast && !binaries ? ONE_PROCESS : []),
   ]
   return spawn(command, [...chain, '-D', dataDir, '-p', String(port), ...settings.flatMap((s) => ['-c', s])], {
     stdio: ['ignore', 'ignore', 'pipe'],

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 say() { printf '%s\n' "$*" >&2; }
 
-tests="chromium nats-server postgresql-15 radosgw ceph-mon ceph-osd ceph-mgr ceph-common curl jq"
+tests="chromium-headless-shell nats-server postgresql-15 radosgw ceph-mon ceph-osd ceph-mgr ceph-common curl jq"
 cluster="openssl runc containernetworking-plugins iptables conntrack iproute2 buildah mmdebstrap"
 packages=""
 for option in "$@"; do

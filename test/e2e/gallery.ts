@@ -6,7 +6,7 @@ import sharp from 'sharp'
 import t, { type Test } from 'tap'
 import { browserFolder, COUNT_MOTIONS, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
 import { clip } from '../support/clips.ts'
-import { emptyDatabase } from '../support/database.ts'
+import { testDatabase } from '../support/database.ts'
 import { PHONE } from '../support/pictures.ts'
 
 /**
@@ -22,7 +22,7 @@ if (noBrowser) {
 const HTML_NAME = '<img src=x onerror=boom()>.jpg'
 const OLD = 450
 const folder = await browserFolder(t)
-const database = await emptyDatabase(t)
+const { url: database } = await testDatabase(t)
 process.env['DATABASE_URL'] = database
 let under: PageUnderTest
 let page: PageUnderTest['page']

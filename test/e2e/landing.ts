@@ -2,10 +2,9 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { chromium } from 'playwright-core'
 import t from 'tap'
 import { aPerson, startTestApi } from '../support/api.ts'
-import { CHROMIUM_FLAGS, noBrowser } from '../support/browser.ts'
+import { noBrowser, openBrowser } from '../support/browser.ts'
 import { anEvent } from '../support/events.ts'
 import { invitationWorld } from '../support/invitations.ts'
 
@@ -15,10 +14,7 @@ const api = await startTestApi(t, { settings: { APP_STORE_URL: 'https://apps.exa
 const world = invitationWorld(api)
 const { origin } = new URL(api.publicUrl)
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-const browser = await chromium.launch({
-  executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
-  args: CHROMIUM_FLAGS,
-})
+const browser = await openBrowser()
 t.teardown(() => browser.close())
 
 const at = await anEvent(api, {

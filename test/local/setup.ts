@@ -43,13 +43,13 @@ t.test('without options no browser and no server is installed', async (t) => {
 t.test('--tests installs what tests need and this machine lacks, as far as the release has it', async (t) => {
   const { said, installed } = await setup('--tests')
   const servers = ['nats-server', 'radosgw', 'ceph-mon', 'ceph-osd', 'ceph-mgr', 'ceph-common']
-  t.strictSame(installed, [...FONTS, 'chromium', ...servers, 'curl'])
+  t.strictSame(installed, [...FONTS, 'chromium-headless-shell', ...servers, 'curl'])
   t.match(said, /This release has no package postgresql-15/)
 })
 
 t.test('options add up, and an unknown one changes nothing', async (t) => {
   const { installed } = await setup('--tests', '--cluster', 'tree')
-  for (const name of ['chromium', 'buildah', 'tree']) t.ok(installed.includes(name), name)
+  for (const name of ['chromium-headless-shell', 'buildah', 'tree']) t.ok(installed.includes(name), name)
   await t.rejects(setup('--test'), { code: 2, stderr: 'Unknown option --test\n' })
   t.equal(await readFile(log, 'utf8'), '')
 })

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { browserFolder, noBrowser, openPage, type PageUnderTest } from './browser.ts'
-import { emptyDatabase } from './database.ts'
+import { testDatabase } from './database.ts'
 import { whileHeld } from './while-held.ts'
 
 type Page = PageUnderTest['page']
@@ -23,7 +23,7 @@ export interface TwoPeople {
  * without a browser skips the file. `rateFactor` multiplies the limits of requests.
  */
 export async function openForTwoPeople(
-  t: Parameters<typeof browserFolder>[0] & Parameters<typeof emptyDatabase>[0] & { plan(count: 0, why: string): void },
+  t: Parameters<typeof browserFolder>[0] & Parameters<typeof testDatabase>[0] & { plan(count: 0, why: string): void },
   { rateFactor = 3 } = {},
 ): Promise<TwoPeople> {
   if (noBrowser) {
@@ -31,7 +31,7 @@ export async function openForTwoPeople(
     process.exit()
   }
   const folder = await browserFolder(t)
-  const database = await emptyDatabase(t)
+  const { url: database } = await testDatabase(t)
   process.env['DATABASE_URL'] = database
   // Both people come from one address, and are quicker than people.
   process.env['RATE_LIMIT_FACTOR'] = String(rateFactor)

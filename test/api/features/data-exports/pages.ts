@@ -3,11 +3,10 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { chromium } from 'playwright-core'
 import sharp from 'sharp'
 import t from 'tap'
 import { indexPage, recordsPage } from '../../../../api/features/data-exports/pages.ts'
-import { CHROMIUM_FLAGS, noBrowser } from '../../../support/browser.ts'
+import { noBrowser, openBrowser } from '../../../support/browser.ts'
 
 /** The pages of an archive in a browser, from the file system. `SCREENSHOTS=folder` keeps what they looked like. */
 if (noBrowser) t.bailout(noBrowser)
@@ -79,10 +78,7 @@ await put(
   }),
 )
 
-const browser = await chromium.launch({
-  executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
-  args: CHROMIUM_FLAGS,
-})
+const browser = await openBrowser()
 t.teardown(() => browser.close())
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const shots = process.env['SCREENSHOTS']
