@@ -114,7 +114,7 @@ export const RunOutput = z.object({
 })
 export type RunOutput = z.infer<typeof RunOutput>
 
-/** The progress field manager owns `progress`, `accelerator` and `acceleratorReason`; the operator's owns the rest. */
+/** The progress field manager owns `progress`, `accelerator`, `acceleratorReason` and `planReason`; the operator's owns the rest. */
 export const runStatus = (noun: string) =>
   z.object({
     observedGeneration: z.int().min(0).optional().describe('Generation of the spec that the status is based on'),
@@ -157,7 +157,9 @@ export const runStatus = (noun: string) =>
         'x-kubernetes-list-map-keys': ['id'],
       }),
   })
-export type RunStatus = z.infer<ReturnType<typeof runStatus>>
+/** How a program does its work, and why, where it has a choice. */
+export const planReason = z.string().max(256)
+export type RunStatus = z.infer<ReturnType<typeof runStatus>> & { planReason?: z.infer<typeof planReason> }
 
 /** The condition that is Unknown until the end, then finally True or False. */
 export const SUCCEEDED = 'Succeeded'

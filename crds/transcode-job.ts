@@ -9,6 +9,7 @@ import {
   objectKey,
   type ParsedRun,
   parseRun,
+  planReason,
   type Run,
   runColumns,
   runFields,
@@ -70,7 +71,11 @@ export const TranscodeJobSpec = z
   })
 export type TranscodeJobSpec = z.infer<typeof TranscodeJobSpec>
 
-const TranscodeJobStatus = runStatus('TranscodeJob')
+const TranscodeJobStatus = runStatus('TranscodeJob').extend({
+  planReason: planReason
+    .optional()
+    .describe('How the latest video is encoded, e.g. which rendition is its own stream, and why'),
+})
 
 export const transcodeJobKind: Kind<typeof TranscodeJobSpec, typeof TranscodeJobStatus, 'TranscodeJob'> = {
   kind: 'TranscodeJob',

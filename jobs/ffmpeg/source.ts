@@ -2,12 +2,14 @@ import * as z from 'zod'
 import { badInput } from '../runtime/failure.ts'
 import { chooseFrameRate } from './frame-rate.ts'
 import { AUDIO_CODECS, VIDEO_CODECS } from './input.ts'
-import { parseRational, type Rational, toNumber } from './rational.ts'
+import { parseRational, type Rational, rational, toNumber } from './rational.ts'
 import { cameraOf, capturedAtOf, locationOf } from './source-tags.ts'
 
 /** What a conversion needs to know about an upload, independent of the container's peculiarities. */
 export interface Source {
   container: string
+  /** The time stamp at which the presentation begins. */
+  startSeconds: number
   video: {
     index: number
     codec: string
@@ -15,6 +17,18 @@ export interface Source {
     interlaced: boolean
     /** The matrix of its colours as ffmpeg names it, e.g. `bt709`; null when the file does not say. */
     colorSpace: string | null
+  }
+  /** Of the video, for players that decode it as it is. */
+  stream: {
+    /** As ffprobe names it, e.g. `High`; null when it does not know. */
+    profile: string | null
+    /** Ten times the level of H.264: 42 is 4.2. */
+    level: number | null
+    hasSquarePixels: boolean
+    /** It is shown as in a mirror. */
+    isMirrored: boolean
+    /** From the start of the presentation to its first frame. */
+    startSeconds: number
   }
   audio: { index: number; codec: string; channels: number } | null
   /** As displayed: rotated, with square pixels. */
@@ -56,6 +70,8 @@ const Stream = z.object({
   height: z.number().optional(),
   sample_aspect_ratio: z.string().optional(),
   pix_fmt: z.string().optional(),
+  profile: z.string().optional(),
+  level: z.number().optional(),
   field_order: z.string().optional(),
   r_frame_rate: z.string().optional(),
   avg_frame_rate: z.string().optional(),
@@ -67,7 +83,9 @@ const Stream = z.object({
   channels: z.number().optional(),
   sample_rate: z.string().optional(),
   disposition: z.record(z.string(), z.number()).default({}),
-  side_data_list: z.array(z.object({ rotation: z.number().optional() })).default([]),
+  side_data_list: z
+    .array(z.object({ rotation: z.number().optional(), displaymatrix: z.string().optional() }))
+    .default([]),
   tags: Tags,
 })
 type Stream = z.infer<typeof Stream>
@@ -91,12 +109,20 @@ export function toSource(document: ProbeDocument): Source {
   const tags = { ...document.format.tags, ...video.tags }
   const source: Source = {
     container: document.format.format_name.slice(0, 64),
+    startSeconds: origin,
     video: {
       index: video.index,
       codec: video.codec_name ?? '',
       pixelFormat: video.pix_fmt ?? '',
       interlaced,
       colorSpace: video.color_space ?? null,
+    },
+    stream: {
+      profile: video.profile ?? null,
+      level: video.level ?? null,
+      isMirrored: video.side_data_list.some(({ displaymatrix }) => isMirror(displaymatrix)),
+      hasSquarePixels: toNumber(parseRational(video.sample_aspect_ratio) ?? rational(1)) === 1,
+      startSeconds: (seconds(video.start_time) ?? origin) - origin,
     },
     audio: audio && { index: audio.index, codec: audio.codec_name ?? '', channels: audio.channels ?? 2 },
     ...displaySize(video),
@@ -140,6 +166,14 @@ function pickAudio(streams: readonly Stream[]): Stream | null {
     throw badInput('UnsupportedCodec', `Sound in ${tracks[0].codec_name ?? 'an unknown format'} is not supported`)
   }
   return known ?? null
+}
+
+/** Of the text of a display matrix: three rows, each behind its number and a colon. Its determinant is negative. */
+function isMirror(matrix: string | undefined): boolean {
+  const [[a = 1, b = 0] = [], [c = 0, d = 1] = []] = [...(matrix ?? '').matchAll(/:((?:\s+-?\d+){3})/g)].map(
+    ([, row = '']) => row.trim().split(/\s+/).map(Number),
+  )
+  return a * d - b * c < 0
 }
 
 const rotationOf = (video: Stream) => {

@@ -34,7 +34,7 @@ export async function renderHighlight(tools: JobTools, spec: RenderSpec): Promis
     folder,
     sources: openSources({ store, folder: scratch, budgetBytes: tools.sourceBytes, signal }),
     cache: openPieceCache({ store, items: spec.items, signal, log, limitBytes: tools.cacheBytes }),
-    publisher: openPublisher({ store, prefix: spec.outputPrefix, folder, segmentSeconds: spec.segmentSeconds, signal }),
+    publisher: openPublisher({ store, prefix: spec.outputPrefix, folder, targetSeconds: spec.segmentSeconds, signal }),
     skipped: [],
     reused: 0,
   }

@@ -1,7 +1,7 @@
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import { decoderThreads, encoderThreads, filterThreads } from '../ffmpeg/threads.ts'
 import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass, type Preset } from './encode-pass.ts'
-import { filterGraph } from './filter-graph.ts'
+import { filterGraph, soundGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
 import { keyframeExpression, longestGop } from './timeline.ts'
 
@@ -14,19 +14,40 @@ const OVERRUN_SECONDS = 5
  * renditions no longer line up.
  */
 export function passArguments(pass: EncodePass, input: (options: string[]) => string[], folder: string): string[] {
+  if (pass.copiesVideo) return copyArguments(pass, input, folder)
   const { source, renditions, withAudio } = pass
   return [
     ...input(inputOptions(pass)),
     ...['-filter_complex_threads', String(filterThreads(pass.cores)), '-filter_complex', filterGraph(pass)],
     ...renditions.flatMap((_, i) => ['-map', `[v${i}]`]),
     ...(withAudio ? ['-map', '[a0]'] : []),
-    // No metadata of the upload may reach the outputs: it can hold the place where the uploader lives.
-    ...['-map_metadata', '-1', '-map_chapters', '-1', '-sn', '-dn'],
+    ...NO_METADATA,
     ...renditions.flatMap((rendition, i) => videoOptions(pass, rendition, i)),
     ...['-fps_mode', 'passthrough', '-max_muxing_queue_size', '4096'],
     ...(withAudio ? AUDIO_OPTIONS : []),
     ...['-t', (presentationSeconds(source) + OVERRUN_SECONDS).toFixed(3)],
     ...hlsOptions(streamsOf(pass), pass.timeline.segmentSeconds, folder),
+  ]
+}
+
+/** No metadata of the upload may reach the outputs: it can hold the place where the uploader lives. */
+const NO_METADATA = ['-map_metadata', '-1', '-map_chapters', '-1', '-sn', '-dn']
+
+/** Slices and parameter sets: cameras write places, names and serial numbers into the messages (SEI) between them. */
+const PICTURES_ONLY = 'filter_units=pass_types=1-5|7-8'
+
+function copyArguments(pass: EncodePass, input: (options: string[]) => string[], folder: string): string[] {
+  const sound = soundGraph(pass)
+  return [
+    ...input(['-threads', '1']),
+    ...(sound === undefined ? [] : ['-filter_complex', sound]),
+    ...['-map', `0:${pass.source.video.index}`, ...(sound === undefined ? [] : ['-map', '[a0]'])],
+    ...NO_METADATA,
+    ...['-c:v', 'copy', '-bsf:v', PICTURES_ONLY, '-max_muxing_queue_size', '4096'],
+    ...(sound === undefined ? [] : AUDIO_OPTIONS),
+    ...['-t', (presentationSeconds(pass.source) + OVERRUN_SECONDS).toFixed(3)],
+    // Names that no encoder writes: if it has to make this rendition after all, players keep what they have.
+    ...hlsOptions(streamsOf(pass), pass.timeline.segmentSeconds, folder, '%vc_%05d.ts'),
   ]
 }
 
@@ -70,10 +91,15 @@ const streamsOf = ({ renditions, withAudio }: EncodePass): string[] => [
 export const AUDIO_STREAM = `a:0,name:${AUDIO_NAME}`
 
 /** Cuts the streams into segments and lists them: `<name>_00000.ts` and so on, and `<name>.m3u8`. */
-export const hlsOptions = (streams: readonly string[], segmentSeconds: number, folder: string): string[] => [
+export const hlsOptions = (
+  streams: readonly string[],
+  segmentSeconds: number,
+  folder: string,
+  names = '%v_%05d.ts',
+): string[] => [
   ...['-output_ts_offset', '10', '-f', 'hls', '-hls_time', String(segmentSeconds), '-hls_playlist_type', 'event'],
   // With temp_file a segment gets its final name only when it is complete, because the publisher reads the folder
   // while ffmpeg writes to it.
   ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streams.join(' ')],
-  ...['-hls_segment_filename', `${folder}/%v_%05d.ts`, `${folder}/%v.m3u8`],
+  ...['-hls_segment_filename', `${folder}/${names}`, `${folder}/%v.m3u8`],
 ]

@@ -15,6 +15,8 @@ export interface EncodePass {
   accelerator: 'gpu' | 'cpu'
   cores: number
   preset: Preset
+  /** Its one rendition is the video stream of the source as it is; see `copied-top.ts`. */
+  copiesVideo?: boolean
 }
 
 export const AUDIO_NAME = 'audio'

@@ -18,7 +18,8 @@ export function filterGraph(pass: EncodePass): string {
   const branches = renditions.map((r, i) => `[s${i}]${[...halving(r, step), ...scaling(pass, r)].join(',')}[v${i}]`)
   const split = `split=${renditions.length}${renditions.map((_, i) => `[s${i}]`).join('')}`
   const video = `[0:${pass.source.video.index}]${[...common, split].join(',')};${branches.join(';')}`
-  return pass.withAudio && pass.source.audio ? `${video};${audio(pass, pass.source.audio.index)}` : video
+  const sound = soundGraph(pass)
+  return sound === undefined ? video : `${video};${sound}`
 }
 
 function timing({ source }: EncodePass): string[] {
@@ -54,8 +55,12 @@ const scaling = (pass: EncodePass, { width, height }: Rendition): string[] =>
     ? [`scale_cuda=${width}:${height}:interp_algo=bicubic:format=yuv420p`]
     : [`scale=${width}:${height}:flags=bicubic:out_range=tv`, 'setsar=1', 'format=yuv420p']
 
+/** The filters of the sound of a pass; undefined for one without. */
+export const soundGraph = (pass: Pick<EncodePass, 'source' | 'withAudio'>): string | undefined =>
+  pass.withAudio && pass.source.audio ? audio(pass.source, pass.source.audio.index) : undefined
+
 /** Fills audio that begins late, has gaps or ends early with silence: players stall where audio is missing. */
-function audio({ source }: EncodePass, index: number): string {
+function audio(source: EncodePass['source'], index: number): string {
   const end = presentationSeconds(source).toFixed(3)
   return `[0:${index}]aresample=${AUDIO_RATE}:async=1:first_pts=0,apad=whole_dur=${end},atrim=end=${end}[a0]`
 }

@@ -1,23 +1,29 @@
+import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { EXIT } from '../../lib/contract/job-result.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Log } from '../../lib/runtime/log.ts'
 import type { Accelerator } from '../ffmpeg/accelerator.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
-import { badInput } from '../runtime/failure.ts'
+import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
+import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
-import { type PassPlan, planPasses } from './pass-plan.ts'
+import { type PassPlan, planCopiedPasses, planPasses, planReasonOf } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
 import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
 import { runEncodePass } from './run-encode-pass.ts'
-import { segmentLayout, timelineOf } from './timeline.ts'
-import { readStart, type VerifiedStream, verifyAudio, verifySameLength, verifyVideo } from './verify.ts'
+import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
+import { readStart, type VerifiedStream, verifyAudio, verifySameSpan, verifyVideo } from './verify.ts'
 
 export interface LadderRun {
   source: ProbedSource
   sourcePath: string
   ladder: readonly Rendition[]
+  /** The top rendition, where the source's own stream serves as it; else why it does not. */
+  copied: CopiedTop | string
   segmentSeconds: number
   folder: string
   publisher: Publisher
@@ -25,13 +31,18 @@ export interface LadderRun {
   cores: number
   preset: Preset
   signal: AbortSignal
+  log: Log
+  onPlanned: (reason: string) => void
   onProgress: (fraction: number) => void
   onPlayable: () => void
 }
 
 export interface EncodedLadder {
+  /** Smallest first. */
   videos: EncodedVideo[]
   audio: VerifiedStream | null
+  /** How they were made, and why. */
+  planReason: string
 }
 
 /**
@@ -39,32 +50,96 @@ export interface EncodedLadder {
  * PermanentError when the source turns out to be broken, which the first pass already detects.
  */
 export async function runLadder(run: LadderRun): Promise<EncodedLadder> {
-  const seconds = presentationSeconds(run.source)
-  const plans = planPasses(run.ladder, { ...run.source, seconds, hasAudio: run.source.audio !== null })
-  const videos: (EncodedVideo & { frames: number })[] = []
+  const source = { ...run.source, seconds: presentationSeconds(run.source), hasAudio: run.source.audio !== null }
+  if (typeof run.copied !== 'string') {
+    const made = await runCopied(run, planCopiedPasses(run.copied, run.ladder, source))
+    if (made) return made
+  }
+  const notCopied = typeof run.copied === 'string' ? run.copied : 'it is not what its packets promised'
+  return runPlans({ ...run, copied: notCopied }, planPasses(run.ladder, source), notCopied)
+}
+
+/** Undefined when the copy is not what its packets promised: the encoder then makes all renditions. */
+async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<EncodedLadder | undefined> {
+  try {
+    return await runPlans(run, plans)
+  } catch (error) {
+    const isLate = error instanceof TransientError && error.code === EXIT.verificationFailed
+    if (run.signal.aborted || !(isLate || error instanceof CopyRefused)) throw error
+    run.log.warn({ err: error }, 'the stream of the source does not serve as a rendition; encoding it')
+    run.publisher.forget()
+    await emptyFolder(run.folder)
+    return undefined
+  }
+}
+
+/** The stream cannot be copied: whether anything can be made of it is for the decoder to judge. */
+class CopyRefused extends Error {}
+
+/** What the store or the disk refuses says nothing about the stream. */
+const isOfCopy = (error: unknown) =>
+  error instanceof PermanentError ||
+  (error instanceof TransientError && error.code !== EXIT.noSpace && error.reason !== 'StoreUnavailable')
+
+async function copyAndVerify(...given: Parameters<typeof encodeAndVerify>): ReturnType<typeof encodeAndVerify> {
+  try {
+    return await encodeAndVerify(...given)
+  } catch (error) {
+    throw isOfCopy(error) ? new CopyRefused('the stream cannot be copied', { cause: error }) : error
+  }
+}
+
+async function emptyFolder(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true })
+  await mkdir(folder)
+}
+
+async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
+  const planReason = planReasonOf(plans, notCopied)
+  run.onPlanned(planReason)
+  const videos: (EncodedVideo & { frames: number; first: number })[] = []
   let audio: VerifiedStream | null = null
   let done = 0
   for (const plan of plans) {
-    const made = await encodeAndVerify(run, plan, (fraction) => run.onProgress(done + fraction * plan.weight))
+    const make = plan.copied ? copyAndVerify : encodeAndVerify
+    const made = await make(run, plan, (fraction) => run.onProgress(done + fraction * plan.weight))
     videos.push(...made.videos)
     audio ??= made.audio
     done += plan.weight
   }
-  verifySameLength(videos)
+  verifySameSpan(videos)
   failpoint('job.encoded')
-  return { videos, audio }
+  return { videos: videos.sort((a, b) => a.rendition.height - b.rendition.height), audio, planReason }
+}
+
+/** That of all renditions; those beside a copied one are cut where it is. */
+function timelineFor({ ladder, segmentSeconds, copied }: LadderRun): Timeline {
+  const timeline = timelineOf(ladder, segmentSeconds)
+  return typeof copied === 'string' ? timeline : { ...timeline, starts: copied.starts }
 }
 
 async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (fraction: number) => void) {
   const { source, publisher, folder, signal, cores, preset, accelerator } = run
-  const timeline = timelineOf(run.ladder, run.segmentSeconds)
-  const { renditions, withAudio } = plan
-  const pass = { source, renditions, withAudio, timeline, accelerator, cores, preset }
+  const timeline = timelineFor(run)
+  const { renditions, withAudio, copied } = plan
+  const pass = {
+    source,
+    renditions,
+    withAudio,
+    timeline,
+    accelerator: copied ? ('cpu' as const) : accelerator,
+    cores,
+    preset,
+    copiesVideo: copied !== undefined,
+  }
   const early = earlyMasterPublisher(run, plan)
-  const report = await runEncodePass({ ...run, pass, onProgress, onPublished: early })
+  // A copy takes moments, and nothing of one that proves wrong may reach players.
+  const isSilent = copied !== undefined
+  const report = await runEncodePass({ ...run, pass, isSilent, onProgress, onPublished: early })
   if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')
 
-  const layoutOf = (rendition: Rendition) => (frames: number) => segmentLayout(timeline, rendition.frameRate, frames)
+  const layoutOf = (rendition: Rendition) => (frames: number) =>
+    copied ? copiedLayout(copied, timeline) : segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
     const made = await verifyVideo(folder, rendition, layoutOf(rendition), signal)
@@ -91,7 +166,7 @@ function earlyMasterPublisher(run: LadderRun, plan: PassPlan): () => Promise<voi
     const described = earlyMasterEntry(
       { rendition, codec, segments: video },
       plan.withAudio ? audio : null,
-      run.segmentSeconds,
+      typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
     )
     await run.publisher.put('master.m3u8', masterPlaylistText([described], plan.withAudio), PLAYLIST_TYPE)
     isPublished = true

@@ -30,8 +30,8 @@ export function parseMediaPlaylist(text: string): MediaPlaylist | undefined {
  * The playlist that clients get. The target duration never changes between versions, as RFC 8216 §6.2.1 requires.
  * EXT-X-START makes players start at the beginning while the encoder still appends segments.
  */
-export function formatMediaPlaylist({ segments, ended }: MediaPlaylist, segmentSeconds: number): string {
-  const target = Math.max(segmentSeconds, ...segments.map((s) => Math.round(s.seconds)))
+export function formatMediaPlaylist({ segments, ended }: MediaPlaylist, targetSeconds: number): string {
+  const target = Math.max(targetSeconds, ...segments.map((s) => Math.round(s.seconds)))
   return [
     '#EXTM3U',
     '#EXT-X-VERSION:6',

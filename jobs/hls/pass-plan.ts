@@ -1,4 +1,5 @@
 import { toNumber } from '../ffmpeg/rational.ts'
+import type { CopiedTop } from './copied-top.ts'
 import type { Rendition } from './ladder.ts'
 
 export interface PassPlan {
@@ -8,6 +9,8 @@ export interface PassPlan {
   publishesEarly: boolean
   /** Share of the encoding work; the weights of all passes add up to 1. */
   weight: number
+  /** Set when the only rendition of the pass is the source's own stream. */
+  copied?: CopiedTop
 }
 
 /** For shorter clips a separate first pass does not pay: the whole clip is encoded soon enough. */
@@ -35,6 +38,38 @@ export function planPasses(
     publishesEarly: i === 0 && isLong && renditions.length === 1,
     weight: (costs[i] ?? 0) / total,
   }))
+}
+
+/** Cost of copying a stream relative to encoding it. */
+const COPY_COST = 0.02
+
+/**
+ * Plans the copied top and the audio as a first pass, after which the video can be played, and all smaller renditions as a
+ * second one. Pure.
+ */
+export function planCopiedPasses(
+  copied: CopiedTop,
+  ladder: readonly Rendition[],
+  source: { width: number; height: number; hasAudio: boolean },
+): PassPlan[] {
+  const rest = ladder.slice(0, -1)
+  const [copy, encode] = [COPY_COST * costOf([copied.rendition], source), costOf(rest, source)]
+  const [first, second] = [copy / (copy + encode), encode / (copy + encode)]
+  return [
+    { renditions: [copied.rendition], withAudio: source.hasAudio, publishesEarly: true, weight: first, copied },
+    { renditions: rest, withAudio: false, publishesEarly: false, weight: second },
+  ]
+}
+
+/** How the renditions are made, and why, in a sentence. `notCopied`: why the stream of the upload is not one of them. Pure. */
+export function planReasonOf(plans: readonly PassPlan[], notCopied?: string): string {
+  const [first = '', second] = plans.map(({ renditions }) => renditions.map((r) => r.name).join(', '))
+  if (plans[0]?.copied) return `${first} is the stream of the upload; ${second} in one pass after it`
+  const passes =
+    second === undefined
+      ? `${first} in one pass`
+      : `${first} in a pass of its own, so that it plays early; ${second} in one pass after it`
+  return `${passes}; the stream of the upload is not copied: ${notCopied}`.slice(0, 256)
 }
 
 function costOf(renditions: readonly Rendition[], source: { width: number; height: number }): number {

@@ -31,12 +31,13 @@ export interface PublisherOptions {
   store: ObjectStore
   prefix: string
   folder: string
-  segmentSeconds: number
+  /** No segment is longer, rounded. */
+  targetSeconds: number
   signal: AbortSignal
 }
 
 /** Uploads the encoder's files in an order in which every listed segment already exists in the store. */
-export function openPublisher({ store, prefix, folder, segmentSeconds, signal }: PublisherOptions): Publisher {
+export function openPublisher({ store, prefix, folder, targetSeconds, signal }: PublisherOptions): Publisher {
   const uploaded = new Map<string, PublishedSegment[]>()
   const keys = new Set<string>()
   const published = (name: string) => uploaded.get(name) ?? []
@@ -66,7 +67,7 @@ export function openPublisher({ store, prefix, folder, segmentSeconds, signal }:
       done.push(...(await allEnded(batch.map((segment) => uploadSegment(name, segment)))))
     }
     uploaded.set(name, done)
-    await put(`${name}.m3u8`, formatMediaPlaylist({ segments: done, ended }, segmentSeconds), PLAYLIST_TYPE)
+    await put(`${name}.m3u8`, formatMediaPlaylist({ segments: done, ended }, targetSeconds), PLAYLIST_TYPE)
   }
 
   const publishAll = async (names: readonly string[], ended: boolean) => {

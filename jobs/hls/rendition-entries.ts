@@ -21,12 +21,12 @@ const fileOf = (name: string) => `${name}.m3u8`
 export function masterEntry(
   video: EncodedVideo,
   audio: readonly Measured[] | null,
-  segmentSeconds: number,
+  targetSeconds: number,
 ): MasterEntry {
   const sound = audio ?? []
   return {
     ...common(video),
-    bandwidth: peakBandwidth(video.segments, segmentSeconds) + peakBandwidth(sound, segmentSeconds),
+    bandwidth: peakBandwidth(video.segments, targetSeconds) + peakBandwidth(sound, targetSeconds),
     averageBandwidth: averageBandwidth(video.segments) + averageBandwidth(sound),
   }
 }
@@ -35,9 +35,9 @@ export function masterEntry(
 export function earlyMasterEntry(
   video: EncodedVideo,
   audio: readonly Measured[] | null,
-  segmentSeconds: number,
+  targetSeconds: number,
 ): MasterEntry {
-  const measured = masterEntry(video, audio, segmentSeconds)
+  const measured = masterEntry(video, audio, targetSeconds)
   const ceiling = Math.ceil((video.rendition.maxrate + (audio ? AUDIO_BITRATE : 0)) * 1.1)
   return { ...measured, bandwidth: Math.max(measured.bandwidth, ceiling) }
 }

@@ -16,6 +16,8 @@ export interface EncodePassRun {
   signal: AbortSignal
   /** 0 to 1. */
   onProgress: (fraction: number) => void
+  /** Publishes nothing before the end. */
+  isSilent?: boolean
   /** Called after every scan of the folder, when new segments may have been published. */
   onPublished?: () => Promise<void>
 }
@@ -44,6 +46,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
     },
   }).finally(() => ended.abort())
   const publishing = publishUntil(ended.signal, async () => {
+    if (run.isSilent) return
     await publisher.publishNew(streamNames(pass))
     await run.onPublished?.()
   }).catch((error: unknown) => {

@@ -9,6 +9,8 @@ export interface Timeline {
   segmentSeconds: number
   /** The lowest rate among the renditions. */
   grid: Rational
+  /** The frames of the grid that begin segments, where these follow the keyframes of a copied stream; unset: as above. */
+  starts?: readonly number[]
 }
 
 export const timelineOf = (renditions: readonly { frameRate: Rational }[], segmentSeconds: number): Timeline => ({
@@ -17,21 +19,36 @@ export const timelineOf = (renditions: readonly { frameRate: Rational }[], segme
 })
 
 /** Frames of this rate per frame of the grid: 1 or 2, because every rate is the grid's or twice that. */
-const framesPerGrid = (timeline: Timeline, rate: Rational) => Math.round(toNumber(rate) / toNumber(timeline.grid))
+export const framesPerGrid = (timeline: Timeline, rate: Rational) =>
+  Math.round(toNumber(rate) / toNumber(timeline.grid))
 
 /** The number of the frame that begins segment k. */
-export const firstFrameOf = (timeline: Timeline, rate: Rational, k: number): number =>
-  framesPerGrid(timeline, rate) * Math.ceil((k * timeline.segmentSeconds * timeline.grid.num) / timeline.grid.den)
+export function firstFrameOf(timeline: Timeline, rate: Rational, k: number): number {
+  const { starts, segmentSeconds, grid } = timeline
+  const onGrid = starts
+    ? (starts[k] ?? Number.POSITIVE_INFINITY)
+    : Math.ceil((k * segmentSeconds * grid.num) / grid.den)
+  return framesPerGrid(timeline, rate) * onGrid
+}
 
-/** The same as an expression for ffmpeg's `-force_key_frames`. It counts frames, so nothing is rounded. */
+/** The same for ffmpeg's `-force_key_frames`: an expression that counts frames, so that nothing is rounded, or times. */
 export function keyframeExpression(timeline: Timeline, rate: Rational): string {
   const perGrid = framesPerGrid(timeline, rate)
+  // A list forces the first frame at or after each time, which ffmpeg rounds to the encoder's clock: often to whole frames.
+  const timeOf = (start: number) => Math.max(0, ((perGrid * start - 0.25) * rate.den) / rate.num).toFixed(6)
+  if (timeline.starts) return timeline.starts.map(timeOf).join(',')
   return `expr:gte(n,${perGrid}*ceil(n_forced*${timeline.segmentSeconds * timeline.grid.num}/${timeline.grid.den}))`
 }
 
-/** The largest number of frames between two forced keyframes. */
-export const longestGop = (timeline: Timeline, rate: Rational): number =>
-  framesPerGrid(timeline, rate) * Math.ceil((timeline.segmentSeconds * timeline.grid.num) / timeline.grid.den)
+/** Seconds that a segment may last whose end waits for a keyframe of the source. */
+export const longestSegment = (segmentSeconds: number): number => Math.max(10, segmentSeconds + 4)
+
+/** The largest number of frames between two forced keyframes, or behind the last one. */
+export function longestGop(timeline: Timeline, rate: Rational): number {
+  const { starts, segmentSeconds, grid } = timeline
+  const seconds = starts ? longestSegment(segmentSeconds) : segmentSeconds
+  return framesPerGrid(timeline, rate) * Math.ceil((seconds * grid.num) / grid.den)
+}
 
 /** What a rendition must look like, in frames. */
 export interface Layout {
@@ -40,6 +57,8 @@ export interface Layout {
   keyframes: readonly number[]
   /** The first frame of each segment, which is a keyframe. */
   starts: readonly number[]
+  /** How far any frame may lie beside its place, in frames; unset: an encoder places them exactly. */
+  offset?: number
 }
 
 /** The layout of a rendition with this many frames: each segment has one keyframe, at its beginning. */

@@ -17,6 +17,8 @@ export interface VerifiedStream {
 
 export interface VerifiedVideo extends VerifiedStream {
   frames: number
+  /** The time stamp of its first frame, in seconds. */
+  first: number
   codec: string
 }
 
@@ -45,10 +47,10 @@ export async function verifyVideo(
   const layout = layoutOf(packets.frames)
   verifyKeyframes(name, packets, layout, toNumber(frameRate))
   verifyLengths(name, segments, layout, frameRate)
-  return { segments, frames: packets.frames, codec: await verifyOpenings(folder, segments) }
+  return { segments, frames: packets.frames, first: packets.first, codec: await verifyOpenings(folder, segments) }
 }
 
-function verifyKeyframes(name: string, packets: Packets, { frames, keyframes }: Layout, fps: number): void {
+function verifyKeyframes(name: string, packets: Packets, { frames, keyframes, offset = 0 }: Layout, fps: number): void {
   const spanned = Math.round((packets.last - packets.first) * fps) + 1
   if (packets.frames !== frames || spanned !== frames) {
     throw wrong(name, `${packets.frames} frames over ${spanned} where ${frames} were due`)
@@ -58,7 +60,7 @@ function verifyKeyframes(name: string, packets: Packets, { frames, keyframes }: 
   }
   for (const [k, due] of keyframes.entries()) {
     const at = ((packets.keyframes[k] ?? Number.NaN) - packets.first) * fps
-    if (!(Math.abs(at - due) < 0.1)) throw wrong(name, `keyframe ${k} is frame ${at}, not ${due}`)
+    if (!(Math.abs(at - due) < 0.1 + 2 * offset)) throw wrong(name, `keyframe ${k} is frame ${at}, not ${due}`)
   }
 }
 
@@ -67,7 +69,8 @@ function verifyLengths(name: string, segments: readonly Segment[], layout: Layou
   const { length } = lengths
   if (segments.length !== length) throw wrong(name, `${segments.length} segments where ${length} were due`)
   for (const [k, segment] of segments.entries()) {
-    const tolerance = k === length - 1 ? rate.den / rate.num : TOLERANCE
+    const frame = rate.den / rate.num
+    const tolerance = k === length - 1 ? frame : TOLERANCE + 2 * (layout.offset ?? 0) * frame
     if (!(Math.abs(segment.seconds - (lengths[k] ?? Number.NaN)) <= tolerance)) {
       throw wrong(segment.uri, `lasts ${segment.seconds} s, not ${lengths[k]} s`)
     }
@@ -94,8 +97,11 @@ export async function verifyAudio(folder: string, name: string, seconds: number)
   return verified
 }
 
-/** All renditions must span the same frames; those at half the rate have every second one. */
-export function verifySameLength(videos: readonly { rendition: Rendition; frames: number }[]): void {
+/** All renditions must span the same frames, from the same moment; those at half the rate have every second one. */
+export function verifySameSpan(videos: readonly { rendition: Rendition; frames: number; first: number }[]): void {
+  const begin = Math.min(...videos.map((v) => v.first))
+  const late = videos.find(({ rendition, first }) => (first - begin) * toNumber(rendition.frameRate) > 0.5)
+  if (late) throw wrong(late.rendition.name, `begins ${late.first - begin} s after another rendition`)
   const full = videos.map(({ rendition, frames }) => ({ name: rendition.name, frames: frames * rendition.step }))
   const least = Math.min(...full.map((v) => v.frames))
   const odd = full.find((v) => v.frames - least > 1)

@@ -16,6 +16,8 @@ export interface InputProgress {
   /** `fraction` of the stage is done; `mediaSeconds` is the length of the video to encode. */
   at(stage: Stage, fraction: number, mediaSeconds?: number): void
   accelerator(accelerator: Accelerator): void
+  /** How the video is encoded, and why. */
+  planned(reason: string): void
   playable(): void
   finished(): void
 }
@@ -45,6 +47,7 @@ export function trackProgress(inputs: number, report: (r: ProgressReport) => voi
   const playable: string[] = []
   let percent = 0
   let accelerator: Accelerator | undefined
+  let planReason: string | undefined
 
   function send(time: number, stage: Stage, share: number, speed: number | null) {
     percent = Math.max(percent, Math.min(100, share * 100))
@@ -56,6 +59,7 @@ export function trackProgress(inputs: number, report: (r: ProgressReport) => voi
       etaSeconds: percent >= 8 ? Math.round((elapsed * (100 - percent)) / percent) : null,
       stage,
       ...(accelerator && { accelerator: accelerator.kind, acceleratorReason: accelerator.reason }),
+      ...(planReason && { planReason }),
       playable: [...playable],
     })
   }
@@ -78,6 +82,10 @@ export function trackProgress(inputs: number, report: (r: ProgressReport) => voi
         },
         accelerator: (chosen) => {
           accelerator = chosen
+          resend()
+        },
+        planned: (reason) => {
+          planReason = reason
           resend()
         },
         playable: () => {

@@ -9,12 +9,14 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import type { Accelerator } from '../ffmpeg/accelerator.ts'
 import { type ProbedSource, probe } from '../ffmpeg/probe.ts'
 import { LIMITS, presentationSeconds } from '../ffmpeg/source.ts'
+import type { CopiedTop } from '../hls/copied-top.ts'
 import type { Preset } from '../hls/encode-pass.ts'
-import { ladderOf } from '../hls/ladder.ts'
+import { ladderOf, type Rendition } from '../hls/ladder.ts'
 import { type EncodedLadder, type LadderRun, runLadder } from '../hls/ladder-run.ts'
 import { publishPoster } from '../hls/poster.ts'
 import { openPublisher, PLAYLIST_TYPE, type Publisher } from '../hls/publisher.ts'
 import { manifestEntry, masterEntry, masterPlaylistText } from '../hls/rendition-entries.ts'
+import { scanTop } from '../hls/scan-top.ts'
 import { download } from '../runtime/download.ts'
 import { PermanentError, TransientError } from '../runtime/failure.ts'
 import { findManifest, writeManifest } from '../runtime/manifest.ts'
@@ -39,23 +41,19 @@ export interface ConvertTools {
  * attempt after a crash overwrites the files of the previous one. A bad input leaves no files behind.
  */
 export async function convertVideo(tools: ConvertTools, input: TranscodeInput): Promise<VideoManifest> {
-  const { store, scratch, spec, signal, progress } = tools
+  const { store, scratch, signal, progress } = tools
   const sourcePath = join(scratch, 'source')
   progress.at('Downloading', 0)
   await download(store, input.sourceKey, sourcePath, { maxBytes: LIMITS.bytes, signal })
   progress.at('Probing', 0)
   const source = await probe(sourcePath, signal)
   const folder = join(scratch, 'hls')
-  const publisher = openPublisher({
-    store,
-    prefix: input.outputPrefix,
-    folder,
-    segmentSeconds: spec.segmentSeconds,
-    signal,
-  })
+  const plan = await planLadder(tools, source, sourcePath)
+  const { targetSeconds } = plan
+  const publisher = openPublisher({ store, prefix: input.outputPrefix, folder, targetSeconds, signal })
   const startedAt = performance.now()
   try {
-    const { ladder, accelerator } = await encode(tools, source, sourcePath, folder, publisher)
+    const { ladder, accelerator } = await encode(tools, plan, { source, sourcePath, folder, publisher })
     const wallSeconds = (performance.now() - startedAt) / 1000
     progress.at('Publishing', 0)
     const images = await publishPoster({
@@ -66,20 +64,36 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
       sourcePath,
       folder: scratch,
     })
-    return await commit(tools, input, source, ladder, { publisher, accelerator, wallSeconds, images })
+    return await commit(tools, input, source, ladder, { ...plan, publisher, accelerator, wallSeconds, images })
   } catch (error) {
     if (error instanceof PermanentError) await withdraw(tools, input.outputPrefix, publisher)
     throw error
   }
 }
 
+interface LadderPlan {
+  ladder: readonly Rendition[]
+  /** Or why the largest rendition is encoded. */
+  copied: CopiedTop | string
+  targetSeconds: number
+}
+
+async function planLadder(
+  { spec, signal }: ConvertTools,
+  source: ProbedSource,
+  sourcePath: string,
+): Promise<LadderPlan> {
+  const ladder = ladderOf(source, spec.renditions)
+  const { segmentSeconds } = spec
+  const copied = await scanTop(sourcePath, { source, ladder, segmentSeconds, signal })
+  return { ladder, copied, targetSeconds: typeof copied === 'string' ? segmentSeconds : copied.targetSeconds }
+}
+
 /** With `auto`, the CPU encodes again when a GPU that passed its test fails during encoding. */
 async function encode(
   tools: ConvertTools,
-  source: ProbedSource,
-  sourcePath: string,
-  folder: string,
-  publisher: Publisher,
+  { ladder, copied }: LadderPlan,
+  { source, sourcePath, folder, publisher }: Pick<LadderRun, 'source' | 'sourcePath' | 'folder' | 'publisher'>,
 ): Promise<{ ladder: EncodedLadder; accelerator: Accelerator }> {
   const { spec, progress } = tools
   const seconds = presentationSeconds(source)
@@ -90,12 +104,14 @@ async function encode(
       ...tools,
       source,
       sourcePath,
-      ladder: ladderOf(source, spec.renditions),
+      ladder,
+      copied,
       segmentSeconds: spec.segmentSeconds,
       folder,
       publisher,
       accelerator: kind,
       onProgress: (fraction) => progress.at('Encoding', fraction, seconds),
+      onPlanned: progress.planned,
       onPlayable: progress.playable,
     }
     return runLadder(options)
@@ -117,9 +133,10 @@ async function commit(
   { store, spec, signal }: ConvertTools,
   input: TranscodeInput,
   source: ProbedSource,
-  { videos, audio }: EncodedLadder,
+  { videos, audio, planReason }: EncodedLadder,
   made: {
     publisher: Publisher
+    targetSeconds: number
     accelerator: Accelerator
     wallSeconds: number
     images: VideoManifest['images']
@@ -128,7 +145,7 @@ async function commit(
   const hasAudio = audio !== null
   const described = videos.map((video) => ({
     video,
-    master: masterEntry(video, audio?.segments ?? null, spec.segmentSeconds),
+    master: masterEntry(video, audio?.segments ?? null, made.targetSeconds),
   }))
   const master = masterPlaylistText(
     described.map((d) => d.master),
@@ -145,6 +162,7 @@ async function commit(
     createdAt: new Date().toISOString(),
     accelerator: made.accelerator.kind,
     acceleratorReason: made.accelerator.reason,
+    planReason,
     source: describeSource(source),
     hls: {
       master: 'master.m3u8',

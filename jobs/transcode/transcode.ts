@@ -32,6 +32,7 @@ interface Done {
   failure?: Failure
   /** Images have none. */
   accelerator?: Accelerator | undefined
+  planReason?: string | undefined
 }
 
 /**
@@ -92,6 +93,7 @@ async function transcodeOne(
     return {
       output: { id: input.id, state: 'Succeeded', manifestKey: manifestKey(input.outputPrefix) },
       accelerator: acceleratorOf(manifest),
+      planReason: manifest.type === 'video' ? manifest.planReason : undefined,
     }
   } catch (error) {
     if (signal.aborted) throw error
@@ -112,9 +114,11 @@ function summarize(done: readonly Done[]): JobOutcome {
   const failures = done.flatMap((d) => d.failure ?? [])
   const outputs = done.map((d) => d.output)
   const accelerator = done.findLast((d) => d.accelerator)?.accelerator
+  const planReason = done.findLast((d) => d.planReason)?.planReason
   const common = {
     outputs,
     ...(accelerator && { accelerator: accelerator.kind, acceleratorReason: accelerator.reason }),
+    ...(planReason && { planReason }),
   }
   const worst = failures.find((f) => !f.permanent) ?? failures[0]
   if (!worst) return { exit: EXIT.ok, result: { ok: true, ...common } }

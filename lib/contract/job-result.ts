@@ -43,6 +43,8 @@ export const JobResult = z.object({
   message: z.string().max(1024).optional(),
   accelerator: z.enum(['gpu', 'cpu']).optional(),
   acceleratorReason: z.string().max(256).optional(),
+  /** How the latest video was encoded, and why. */
+  planReason: z.string().max(256).optional(),
   outputs: z.array(OutputResult).max(64).optional(),
 })
 export type JobResult = z.infer<typeof JobResult>

@@ -62,6 +62,8 @@ export const VideoManifest = z.object({
   type: z.literal('video'),
   accelerator: z.enum(['gpu', 'cpu']),
   acceleratorReason: z.string().max(256).optional(),
+  /** How the renditions were made, and why. */
+  planReason: z.string().max(256).optional(),
   source: z.object({
     container: z.string().max(64),
     videoCodec: z.string().max(64),

@@ -12,6 +12,8 @@ export const ProgressReport = z.object({
   stage: z.enum(['Downloading', 'Probing', 'Encoding', 'Verifying', 'Publishing']),
   accelerator: z.enum(['gpu', 'cpu']).optional(),
   acceleratorReason: z.string().max(256).optional(),
+  /** How the latest video is encoded, and why. */
+  planReason: z.string().max(256).optional(),
   /** Ids of inputs that can already be played; grows, never shrinks. */
   playable: z.array(z.string().max(64)).max(64).optional(),
 })

@@ -3,7 +3,7 @@ import type { ProgressReport, ProgressSubject } from '../../lib/contract/progres
 import type { ProgramKind } from './kind.ts'
 
 /** The fields of status that belong to the field manager of progress; the operator's own manager has the others. */
-const PROGRESS_FIELDS = ['progress', 'accelerator', 'acceleratorReason'] as const
+const PROGRESS_FIELDS = ['progress', 'accelerator', 'acceleratorReason', 'planReason'] as const
 export type ProgressFields = Pick<RunStatus, (typeof PROGRESS_FIELDS)[number]>
 export const PROGRESS_MANAGER = 'keepsake-progress'
 
@@ -43,6 +43,7 @@ export function progressFields(kind: ProgramKind, resource: Run, { report, at }:
   const playable = [...new Set(named)].filter((id) => known.has(id))
   const accelerator = report.accelerator ?? old?.accelerator
   const acceleratorReason = reasonFor(resource, report)
+  const planReason = report.planReason ?? old?.planReason
   return {
     progress: {
       percent: Math.floor(report.percent),
@@ -54,6 +55,7 @@ export function progressFields(kind: ProgramKind, resource: Run, { report, at }:
     },
     ...(accelerator && { accelerator }),
     ...(acceleratorReason && { acceleratorReason }),
+    ...(planReason && { planReason }),
   }
 }
 
@@ -69,12 +71,13 @@ const speedText = (speed: number) => `${speed < 100 ? Math.round(speed * 10) / 1
 /** The progress of a finished resource; undefined when it is recorded already. */
 export function finalProgress(
   resource: Run,
-  made: { playable: string[]; at: string } & Pick<ProgressFields, 'accelerator' | 'acceleratorReason'>,
+  made: { playable: string[]; at: string } & Omit<ProgressFields, 'progress'>,
 ): ProgressFields | undefined {
   const old = resource.status
   const accelerator = made.accelerator ?? old?.accelerator
   const acceleratorReason = reasonFor(resource, made)
-  const isDone = old?.progress?.percent === 100 && old.accelerator === accelerator
+  const planReason = made.planReason ?? old?.planReason
+  const isDone = old?.progress?.percent === 100 && old.accelerator === accelerator && old.planReason === planReason
   if (isDone && made.playable.every((id) => old.progress?.playable?.includes(id))) return undefined
   const progress: RunProgress = {
     percent: 100,
@@ -83,5 +86,10 @@ export function finalProgress(
     ...(made.playable.length > 0 && { playable: made.playable }),
     updatedAt: made.at,
   }
-  return { progress, ...(accelerator && { accelerator }), ...(acceleratorReason && { acceleratorReason }) }
+  return {
+    progress,
+    ...(accelerator && { accelerator }),
+    ...(acceleratorReason && { acceleratorReason }),
+    ...(planReason && { planReason }),
+  }
 }

@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { guardedInput } from '../../jobs/ffmpeg/input.ts'
 import { probe } from '../../jobs/ffmpeg/probe.ts'
@@ -15,11 +16,17 @@ import { type Cost, timed } from './timed.ts'
 /**
  * What the ladder costs, all with the encoder settings of the product and in one run on one machine, so that ratios
  * mean something: three separate runs, one process, one process behind a 360p run, and the whole program with download,
- * verification and upload. `BENCH_SECONDS` (60) and `BENCH_CLIP` (a file of one's own) change the source.
+ * verification and upload. For a clip as a camera writes it, and for one as a messenger sends it, whose own stream is the
+ * largest rendition. `BENCH_SECONDS` (60) and `BENCH_CLIP` (a file of one's own) change the source.
  */
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 60)
 const PROGRAM = join(import.meta.dirname, '../../jobs/transcode/main.ts')
 const PREFIX = 'org/o/media/m/v1/'
+const CAMERA = ['-preset', 'ultrafast', '-crf', '26']
+const MESSENGER = ['-preset', 'superfast', '-b:v', '4M', '-maxrate', '5M', '-bufsize', '8M']
+/** Of three separate runs, when the largest rendition is copied. */
+const COPIED_TARGET = 0.45
+const PLAYABLE_TARGET_SECONDS = 1
 
 const add = (costs: readonly Cost[]): Cost => ({
   cpu: costs.reduce((sum, c) => sum + c.cpu, 0),
@@ -29,14 +36,15 @@ const add = (costs: readonly Cost[]): Cost => ({
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-bench-'))
 const store = openFolderStore({ folder: join(folder, 'store') })
 try {
-  console.log(await measure())
+  const own = process.env['BENCH_CLIP']
+  const paths = own ? [own] : [await makeClip('camera.mp4', CAMERA), await makeClip('messenger.mp4', MESSENGER)]
+  for (const path of paths) console.log(`${await measure(path)}\n`)
 } finally {
   await store.close()
   await rm(folder, { recursive: true, force: true })
 }
 
-async function measure(): Promise<string> {
-  const path = process.env['BENCH_CLIP'] ?? (await makeClip())
+async function measure(path: string): Promise<string> {
   const source = await probe(path, new AbortController().signal)
   const ladder = ladderOf(source, ['360p', '720p', '1080p'])
   const timeline = timelineOf(ladder, 6)
@@ -75,32 +83,26 @@ async function measure(): Promise<string> {
   )
 }
 
-async function makeClip(): Promise<string> {
-  const path = join(folder, 'clip.mp4')
+async function makeClip(name: string, encoder: readonly string[]): Promise<string> {
+  const path = join(folder, name)
   const picture = `testsrc2=s=1920x1080:r=30:d=${SECONDS},noise=alls=14:allf=t`
   await ffmpeg([
     ...['-f', 'lavfi', '-i', picture, '-f', 'lavfi', '-i', `sine=d=${SECONDS}`],
-    ...[
-      '-c:v',
-      'libx264',
-      '-preset',
-      'ultrafast',
-      '-crf',
-      '26',
-      '-g',
-      '60',
-      '-pix_fmt',
-      'yuv420p',
-      '-c:a',
-      'aac',
-      path,
-    ],
+    ...['-c:v', 'libx264', ...encoder, '-g', '60', '-pix_fmt', 'yuv420p', '-c:a', 'aac', path],
   ])
   return path
 }
 
+interface Product extends Cost {
+  /** Seconds until the first master playlist appears. */
+  playable: number
+  planReason: string
+}
+
 /** The real program, watched from outside: when does the first master playlist appear? */
-async function runProgram(path: string): Promise<Cost & { playable: number }> {
+async function runProgram(path: string): Promise<Product> {
+  await store.delete(`${PREFIX}master.m3u8`)
+  await store.delete(`${PREFIX}manifest.json`)
   const sourceKey = 'org/o/media/m/original'
   await store.upload(path, sourceKey, { contentType: 'video/mp4' })
   const inputs = [{ id: 'm', type: 'video', sourceKey, outputPrefix: PREFIX }]
@@ -120,22 +122,22 @@ async function runProgram(path: string): Promise<Cost & { playable: number }> {
       playable = (performance.now() - started) / 1000
     },
   )
-  return { ...cost, playable }
+  const { planReason } = JSON.parse(await text((await store.get(`${PREFIX}manifest.json`)).body))
+  return { ...cost, playable, planReason }
 }
 
-function report(
-  separate: Cost,
-  together: Cost,
-  early: Cost,
-  product: Cost & { playable: number },
-  what: string,
-): string {
+function report(separate: Cost, together: Cost, early: Cost, product: Product, what: string): string {
   const row = (name: string, cost: Cost, target?: number) => {
     const ratio = cost.cpu / separate.cpu
     const verdict = target === undefined ? '' : `≤ ${target.toFixed(2)}: ${ratio <= target ? 'met' : 'MISSED'}`
     return `| ${name} | ${cost.cpu.toFixed(1)} | ${cost.wall.toFixed(1)} | ${ratio.toFixed(2)} | ${verdict} |`
   }
   const share = product.playable / product.wall
+  const isCopied = product.planReason.includes('is the stream of the upload')
+  const isQuick = product.playable <= PLAYABLE_TARGET_SECONDS
+  const verdict = isCopied
+    ? `≤ ${PLAYABLE_TARGET_SECONDS} s: ${isQuick ? 'met' : 'MISSED'}`
+    : `≤ 0.30: ${share <= 0.3 ? 'met' : 'MISSED'}`
   return [
     `Ladder of ${what}, ${availableParallelism()} cores, x264 veryfast`,
     '',
@@ -144,10 +146,12 @@ function report(
     row('three separate runs', separate),
     row('one process', together, 0.75),
     row('360p first, then the rest in one process', early, 0.75),
-    row('the whole program (360p first, download, verification, upload)', product),
+    row('the whole program with download, verification and upload', product, isCopied ? COPIED_TARGET : undefined),
     '',
     '| first playable after | whole ladder after | share | target |',
     '|---|---|---|---|',
-    `| ${product.playable.toFixed(1)} s | ${product.wall.toFixed(1)} s | ${share.toFixed(2)} | ≤ 0.30: ${share <= 0.3 ? 'met' : 'MISSED'} |`,
+    `| ${product.playable.toFixed(1)} s | ${product.wall.toFixed(1)} s | ${share.toFixed(2)} | ${verdict} |`,
+    '',
+    product.planReason,
   ].join('\n')
 }

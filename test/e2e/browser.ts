@@ -1,10 +1,11 @@
 // A process of its own: the platform takes its settings from the environment.
 import { execFile } from 'node:child_process'
-import { open, writeFile } from 'node:fs/promises'
+import { copyFile, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
+import { clip } from '../support/clips.ts'
 import { testDatabase } from '../support/database.ts'
 import { slowEncoderPath } from '../support/slow-ffmpeg.ts'
 
@@ -206,6 +207,37 @@ t.test('a frame of the video is its picture, above the blur', async () => {
   await until(`document.querySelector('.tile .blur:not([hidden])')?.width > 0`)
 })
 
+t.test(
+  'a compressed video plays as it is before smaller renditions exist, and changes to them where it is cut',
+  async (t: Test) => {
+    const compressed = join(folder, 'compressed.mp4')
+    await copyFile(await clip('compressed'), compressed)
+    await page.locator('#files').setInputFiles(compressed)
+    await page.getByRole('button', { name: /^Play compressed.mp4/ }).click()
+    // The first playlist lists the copied rendition alone.
+    await until(`${VIDEO}.videoHeight === 720`)
+    await untilPlayed(0.5)
+    await page.locator('#viewer-close').click()
+    await tile('compressed.mp4').and(page.locator('[data-state=completed]')).waitFor()
+    t.ok((await statesOf('compressed.mp4')).some((state) => /^playable\|play\|/.test(state)))
+
+    await page.getByRole('button', { name: /^Play compressed.mp4/ }).click()
+    const quality = page.getByLabel('Quality')
+    await quality.selectOption({ label: '360p' })
+    await until(`${VIDEO}.videoHeight === 360`)
+    await untilPlayed(0.5)
+    // What is buffered is shown to its end: the other rendition begins with the second segment, at 7.3 s.
+    await quality.selectOption({ label: '720p' })
+    await page.evaluate(`${VIDEO}.currentTime = 6.8`)
+    await untilPlayed(7.8)
+    await until(`${VIDEO}.videoHeight === 720`)
+    await page.evaluate(`${VIDEO}.currentTime = 12.5`)
+    await until(`${VIDEO}.ended`)
+    t.ok((await video()).time > 12.8)
+    await page.locator('#viewer-close').click()
+  },
+)
+
 t.test('all of it without an error in the console and without a request to anywhere else', (t: Test) => {
   t.strictSame(under.consoleErrors, [])
   t.strictSame(under.elsewhere, [])
@@ -224,7 +256,7 @@ t.test('a file that is lost on the way is sent again', async (t: Test) => {
   await page.locator('#files').setInputFiles(join(folder, 'broken.mp4'))
   await tile('broken.mp4').waitFor()
   t.equal(lost, 2)
-  t.equal(await page.locator('.tile').count(), 2, 'once')
+  t.equal(await page.locator('.tile').count(), 3, 'once')
   await page.unroute('**/single')
 })
 

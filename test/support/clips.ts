@@ -40,8 +40,22 @@ const RECIPES = {
     args: [...picture('1440x1080', 10, 13), ...sound(13), ...h264, '-g', '30', ...aac, ...phone],
     extension: 'mov',
   },
-  /** Two renditions of it, two passes, and playable before its end. */
-  hd: { args: [...picture('960x720', 10, 13), ...sound(13), ...h264, '-g', '30', ...aac], extension: 'mp4' },
+  /** Two renditions of it, two passes, and playable before its end. Its keyframes are too rare for copying it. */
+  sparse: { args: [...picture('960x720', 10, 13), ...sound(13), ...h264, '-g', '200', ...aac], extension: 'mp4' },
+  /** As a messenger sends it: B-frames, keyframes where scenes change, and an encoder that says who made it. */
+  compressed: {
+    args: [
+      ...[
+        ...picture('960x720', 30, 13),
+        ...sound(13),
+        '-vf',
+        "hue=h='if(gte(t,7.3),180,0)',negate=enable='gte(t,7.3)'",
+      ],
+      ...['-c:v', 'libx264', '-preset', 'veryfast', '-b:v', '1500k', '-pix_fmt', 'yuv420p', ...aac],
+      ...['-bsf:v', 'h264_metadata=sei_user_data=086f3693-b7b3-4f2c-9653-21492feee5b8+canary-of-a-place'],
+    ],
+    extension: 'mp4',
+  },
   portrait: { args: [...picture('406x720', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
   /** Stored lying, shown standing: 640x360 with a display matrix. */
   upright: { args: [...picture('640x360', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },

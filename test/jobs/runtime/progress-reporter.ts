@@ -74,11 +74,12 @@ t.test('percent is shared by the inputs, never falls, and 100 is the end', async
   a.at('Encoding', 0.5, 60)
   t.match(seen.at(-1), { speed: 3, stage: 'Encoding' })
   t.ok((seen.at(-1)?.percent ?? 0) > 20 && (seen.at(-1)?.percent ?? 0) < 30)
+  a.planned('one pass')
   a.playable()
   // The GPU gave up and the CPU begins again.
   a.accelerator({ kind: 'cpu', reason: 'why' })
   a.at('Encoding', 0, 60)
-  t.match(seen.at(-1), { playable: ['a'], accelerator: 'cpu', acceleratorReason: 'why' })
+  t.match(seen.at(-1), { playable: ['a'], accelerator: 'cpu', acceleratorReason: 'why', planReason: 'one pass' })
   a.finished()
   t.equal(seen.at(-1)?.percent, 50)
   b.at('Downloading', 0)

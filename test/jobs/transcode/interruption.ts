@@ -63,7 +63,7 @@ async function playBeginning(bench: Bench): Promise<void> {
 t.test('SIGTERM ends the encoder, tidies up and says so', async (t) => {
   const bench = await transcodeBench(t)
   const slow = { PATH: await slowEncoderPath(bench.folder, 0.5) }
-  const job = bench.start([await bench.inputOf(await clip('hd'))], {}, slow)
+  const job = bench.start([await bench.inputOf(await clip('sparse'))], {}, slow)
   await encoding(bench)
   job.process.kill('SIGTERM')
   const { exit, result } = await job.finished
@@ -76,7 +76,7 @@ t.test('SIGTERM ends the encoder, tidies up and says so', async (t) => {
 
 t.test('kill -9 takes the encoder along, and the next attempt removes what was left', async (t) => {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('hd'))
+  const input = await bench.inputOf(await clip('sparse'))
   const slow = { PATH: await slowEncoderPath(bench.folder, 0.5) }
   const job = bench.start([input], { renditions: ['360p'] }, slow)
   await encoding(bench)
@@ -146,7 +146,7 @@ t.test('people can watch long before the end, and what they began to watch goes 
   const bench = await transcodeBench(t)
   const receiver = await progressReceiver(t)
   const job = bench.start(
-    [await bench.inputOf(await clip('hd'))],
+    [await bench.inputOf(await clip('sparse'))],
     {},
     {
       PROGRESS_URL: receiver.url,

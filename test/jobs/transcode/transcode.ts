@@ -70,7 +70,7 @@ t.test('a phone video becomes a stream that plays whole in every rendition', asy
     'error',
     '-show_entries',
     'format_tags:stream_tags',
-    join(folder, '1080p_00000.ts'),
+    join(folder, '1080pc_00000.ts'),
   ])
   t.notMatch(stdout, /48\.13|Acme|Phone|2024/, 'nothing about the owner is left in the stream')
   t.strictSame(await bench.leftovers(), [])

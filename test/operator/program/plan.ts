@@ -400,6 +400,7 @@ eachKind(t, (t, kit) => {
       status: {
         progress: { percent: 97, speed: '2x', stage: 'Verifying', updatedAt: '2026-01-01T00:04:00Z' },
         accelerator: 'gpu',
+        planReason: 'one pass',
       },
     })
     const result: JobResult = { ...made, acceleratorReason: 'no NVENC on this card' }
@@ -408,7 +409,11 @@ eachKind(t, (t, kit) => {
       progress: { percent: 100, speed: '2x', etaSeconds: 0, playable: [output.id], updatedAt: '2026-01-01T00:05:00Z' },
       accelerator: 'cpu',
       acceleratorReason: 'no NVENC on this card',
+      planReason: 'one pass',
     })
+    const now = { ...made, planReason: 'two passes' }
+    const other = planFor({ resource, job: aJob(resource, complete()), pods: [endedPod(1, 0, now)] })
+    t.equal(other.progress?.planReason, 'two passes')
     const bad = planFor({ resource, job: aJob(resource, failedWith('PodFailurePolicy')), pods: [endedPod(1, 12)] })
     t.equal(bad.progress, undefined, 'a failure keeps the progress it had')
   })

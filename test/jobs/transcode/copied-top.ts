@@ -1,0 +1,124 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { probe } from '../../../jobs/ffmpeg/probe.ts'
+import { ladderOf } from '../../../jobs/hls/ladder.ts'
+import { runLadder } from '../../../jobs/hls/ladder-run.ts'
+import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { openPublisher } from '../../../jobs/hls/publisher.ts'
+import { scanTop } from '../../../jobs/hls/scan-top.ts'
+import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
+import { clip } from '../../support/clips.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+import { transcodeBench } from '../../support/transcode-run.ts'
+
+/** Videos whose own stream is the largest rendition. What may be copied is decided in hls/copied-top.ts. */
+
+const run = promisify(execFile)
+type Bench = Awaited<ReturnType<typeof transcodeBench>>
+
+async function packetsOf(path: string): Promise<{ first: number; sizes: number[] }> {
+  const args = [
+    '-v',
+    'error',
+    '-select_streams',
+    'v:0',
+    '-show_entries',
+    'packet=pts_time,size',
+    '-of',
+    'csv=p=0',
+    path,
+  ]
+  const { stdout } = await run('ffprobe', args, { maxBuffer: 1 << 24 })
+  const packets = stdout
+    .split('\n')
+    .filter((line) => /^\d/.test(line))
+    .map((line) => line.split(',').map(Number))
+  return { first: Math.min(...packets.map(([pts = 0]) => pts)), sizes: packets.map(([, size = 0]) => size) }
+}
+
+async function listed(bench: Bench, name: string): Promise<{ seconds: number[]; target: number }> {
+  const text = await bench.text(`${name}.m3u8`)
+  const seconds = parseMediaPlaylist(text)?.segments.map((s) => Number(s.seconds.toFixed(3))) ?? []
+  return { seconds, target: Number(/TARGETDURATION:(\d+)/.exec(text)?.[1]) }
+}
+
+t.test('a compressed video is its own largest rendition, and the others are cut where it is', async (t) => {
+  const bench = await transcodeBench(t)
+  const path = await clip('compressed')
+  const { exit, output, result } = await bench.run([await bench.inputOf(path)])
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.equal(result?.planReason, '720p is the stream of the upload; 360p in one pass after it')
+  const { renditions } = (await bench.manifest()).hls
+  t.strictSame(
+    renditions.map((r) => [r.name, r.segments]),
+    [
+      ['360p', 2],
+      ['720p', 2],
+    ],
+  )
+  t.match(renditions[1]?.codecs, /^avc1\.64/, 'the encoder of this test writes no High profile')
+  for (const name of ['360p', '720p']) t.strictSame(await listed(bench, name), { seconds: [7.3, 5.7], target: 8 }, name)
+
+  const folder = await bench.checkout()
+  const [source, top, small] = [
+    await packetsOf(path),
+    await packetsOf(join(folder, '720p.m3u8')),
+    await packetsOf(join(folder, '360p.m3u8')),
+  ]
+  t.equal(top.sizes.length, source.sizes.length, 'no frame is missing')
+  t.equal(small.sizes.length, source.sizes.length)
+  t.equal(top.first, small.first, 'the renditions begin at the same moment')
+  await t.resolves(run('grep', ['-q', 'canary', path]), 'the encoder said it')
+  await t.rejects(run('grep', ['-rl', 'canary', folder]), { code: 1 }, 'nothing that the encoder said is left')
+  const { stderr } = await run('ffmpeg', [
+    '-v',
+    'error',
+    '-i',
+    join(folder, 'master.m3u8'),
+    '-map',
+    '0:v',
+    '-f',
+    'null',
+    '-',
+  ])
+  t.equal(stderr, '', 'all renditions can be decoded')
+})
+
+t.test('a copy that is not what its packets promised is replaced by what the encoder makes', async (t) => {
+  const { signal } = new AbortController()
+  const sourcePath = await clip('compressed')
+  const source = await probe(sourcePath, signal)
+  const ladder = ladderOf(source, ['360p', '720p'])
+  const copied = await scanTop(sourcePath, { source, ladder, segmentSeconds: 6, signal })
+  if (typeof copied === 'string') throw new Error(copied)
+  const place = t.testdir({ hls: {}, store: {} })
+  const folder = join(place, 'hls')
+  const store = openFolderStore({ folder: join(place, 'store') })
+  const { targetSeconds } = copied
+  const publisher = openPublisher({ store, prefix: 'p/', folder, targetSeconds, signal })
+  const { videos, planReason } = await runLadder({
+    ...{ source, sourcePath, ladder, segmentSeconds: 6, folder, publisher, signal, log: quietLog() },
+    ...{
+      accelerator: 'cpu',
+      cores: 2,
+      preset: 'ultrafast',
+      onProgress: () => {},
+      onPlayable: () => {},
+      onPlanned: () => {},
+    },
+    copied: { ...copied, keyframes: copied.keyframes.slice(0, -1) },
+  })
+  t.match(
+    videos.map(({ rendition, codec }) => [rendition.name, codec]),
+    [['360p'], ['720p', /^avc1\.42/]],
+  )
+  t.match(planReason, /^360p in a pass of its own.*not copied: it is not what its packets promised$/)
+  for (const name of ['360p', '720p'])
+    t.strictSame(
+      publisher.published(name).map((s) => Number(s.seconds.toFixed(3))),
+      [6, 6, 1],
+      name,
+    )
+})
