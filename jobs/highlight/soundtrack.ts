@@ -53,7 +53,7 @@ async function encodeSound({ folder, spec, signal }: Render, path: string, secon
   await runFfmpeg({
     args: [
       ...['-protocol_whitelist', 'file', '-f', 'wav', '-i', `file:${path}`, '-map', '0:a', '-map_metadata', '-1'],
-      ...[...AUDIO_OPTIONS, ...hlsOptions([AUDIO_STREAM], spec.segmentSeconds, folder)],
+      ...[...AUDIO_OPTIONS, ...hlsOptions([AUDIO_STREAM], spec, folder)],
     ],
     signal,
     limitMs: limitFor(seconds),

@@ -3,7 +3,7 @@ import { decoderThreads, encoderThreads, filterThreads } from '../ffmpeg/threads
 import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass, type Preset } from './encode-pass.ts'
 import { filterGraph, soundGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
-import { keyframeExpression, longestGop } from './timeline.ts'
+import { keyframeExpression, longestGop, type Timeline } from './timeline.ts'
 
 /** Encoding stops this long after the declared end, so that a file that claims 10 s but holds an hour is refused. */
 const OVERRUN_SECONDS = 5
@@ -26,7 +26,7 @@ export function passArguments(pass: EncodePass, input: (options: string[]) => st
     ...['-fps_mode', 'passthrough', '-max_muxing_queue_size', '4096'],
     ...(withAudio ? AUDIO_OPTIONS : []),
     ...['-t', (presentationSeconds(source) + OVERRUN_SECONDS).toFixed(3)],
-    ...hlsOptions(streamsOf(pass), pass.timeline.segmentSeconds, folder),
+    ...hlsOptions(streamsOf(pass), pass.timeline, folder),
   ]
 }
 
@@ -43,11 +43,11 @@ function copyArguments(pass: EncodePass, input: (options: string[]) => string[],
     ...(sound === undefined ? [] : ['-filter_complex', sound]),
     ...['-map', `0:${pass.source.video.index}`, ...(sound === undefined ? [] : ['-map', '[a0]'])],
     ...NO_METADATA,
-    ...['-c:v', 'copy', '-bsf:v', PICTURES_ONLY, '-max_muxing_queue_size', '4096'],
+    // The first says nothing about a stream that is not encoded.
+    ...['-map_metadata:s:v', '-1', '-c:v', 'copy', '-bsf:v', PICTURES_ONLY, '-max_muxing_queue_size', '4096'],
     ...(sound === undefined ? [] : AUDIO_OPTIONS),
     ...['-t', (presentationSeconds(pass.source) + OVERRUN_SECONDS).toFixed(3)],
-    // Names that no encoder writes: if it has to make this rendition after all, players keep what they have.
-    ...hlsOptions(streamsOf(pass), pass.timeline.segmentSeconds, folder, '%vc_%05d.ts'),
+    ...hlsOptions(streamsOf(pass), pass.timeline, folder),
   ]
 }
 
@@ -90,16 +90,19 @@ const streamsOf = ({ renditions, withAudio }: EncodePass): string[] => [
 ]
 export const AUDIO_STREAM = `a:0,name:${AUDIO_NAME}`
 
-/** Cuts the streams into segments and lists them: `<name>_00000.ts` and so on, and `<name>.m3u8`. */
+/**
+ * Cuts the streams into segments and lists them: `<name>_00000.ts` and so on, and `<name>.m3u8`. Segments that begin at
+ * the keyframes of a copied stream have names of their own, `<name>c_00000.ts`: an attempt may copy where another has
+ * encoded, and players keep segments that they have by their names.
+ */
 export const hlsOptions = (
   streams: readonly string[],
-  segmentSeconds: number,
+  { segmentSeconds, starts }: Pick<Timeline, 'segmentSeconds' | 'starts'>,
   folder: string,
-  names = '%v_%05d.ts',
 ): string[] => [
   ...['-output_ts_offset', '10', '-f', 'hls', '-hls_time', String(segmentSeconds), '-hls_playlist_type', 'event'],
   // With temp_file a segment gets its final name only when it is complete, because the publisher reads the folder
   // while ffmpeg writes to it.
   ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streams.join(' ')],
-  ...['-hls_segment_filename', `${folder}/${names}`, `${folder}/%v.m3u8`],
+  ...['-hls_segment_filename', `${folder}/%v${starts ? 'c' : ''}_%05d.ts`, `${folder}/%v.m3u8`],
 ]

@@ -15,6 +15,8 @@ const MAX_LEVEL = 42
 /** Of the bit rate that the encoder would be allowed, on average and in any one segment. */
 const MAX_AVERAGE = 1.5
 const MAX_PEAK = 2.5
+/** Nothing can be played before the whole copy is in the store, and the pod's disk holds it beside the upload. */
+const MAX_BYTES = 2 ** 30
 /** Each is a time in the arguments of an encoder, which the system limits to 128 KiB. */
 const MAX_SEGMENTS = 8000
 /** One tick of MPEG-TS, 1/90000 s, and the rounding of ffprobe's times. */
@@ -153,8 +155,10 @@ function cut({ top, timeline, keys, frames, sizes }: Scanned): CopiedTop | strin
     return { bytes, seconds: ((to - from) * top.frameRate.den) / top.frameRate.num }
   })
   const longest = Math.max(...segments.map((s) => s.seconds))
-  if (longest > longestSegment(timeline.segmentSeconds)) return `its keyframes are up to ${longest.toFixed(1)} s apart`
+  if (longest > longestSegment(timeline.segmentSeconds))
+    return `its segments would be up to ${longest.toFixed(1)} s long`
   const total = segments.reduce((sum, s) => sum + s.bytes, 0)
+  if (total > MAX_BYTES) return `it has ${(total / 2 ** 30).toFixed(1)} GiB`
   const average = (total * 8 * top.frameRate.num) / (frames * top.frameRate.den)
   if (average > MAX_AVERAGE * top.maxrate) return `it has ${megabits(average)} Mbit/s`
   const peak = Math.max(...segments.filter((s) => s.seconds >= 1).map((s) => (s.bytes * 8) / s.seconds), average)

@@ -27,9 +27,13 @@ export const AUDIO_RATE = 48_000
 export const promisedFrames = (source: ProbedSource, { frameRate }: Rendition): number =>
   Math.round((presentationSeconds(source) * frameRate.num) / frameRate.den)
 
-/** Decoding on the GPU pays only where no filter needs the frames in main memory. GPU frames are never rotated. */
-export const decodesOnGpu = ({ accelerator, source }: EncodePass): boolean =>
+/**
+ * Decoding on the GPU pays only where no filter needs the frames in main memory. GPU frames are never rotated. Beside a
+ * copied rendition the decoder has to say what is damaged, as that of the CPU does.
+ */
+export const decodesOnGpu = ({ accelerator, source, timeline }: EncodePass): boolean =>
   accelerator === 'gpu' &&
+  timeline.starts === undefined &&
   (source.video.codec === 'h264' || source.video.codec === 'hevc') &&
   source.video.pixelFormat === 'yuv420p' &&
   source.rotation === 0 &&

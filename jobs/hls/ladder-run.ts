@@ -76,10 +76,10 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
 /** The stream cannot be copied: whether anything can be made of it is for the decoder to judge. */
 class CopyRefused extends Error {}
 
-/** What the store or the disk refuses says nothing about the stream. */
+/** What the store, the disk or the pod's memory refuses says nothing about the stream. */
+const OF_COPY = ['VerificationFailed', 'EncodeFailed', 'ToolCrashed']
 const isOfCopy = (error: unknown) =>
-  error instanceof PermanentError ||
-  (error instanceof TransientError && error.code !== EXIT.noSpace && error.reason !== 'StoreUnavailable')
+  error instanceof PermanentError || (error instanceof TransientError && OF_COPY.includes(error.reason))
 
 async function copyAndVerify(...given: Parameters<typeof encodeAndVerify>): ReturnType<typeof encodeAndVerify> {
   try {
@@ -146,6 +146,9 @@ async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (frac
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })
   }
+  // Players of the copy would meet what this decoder has concealed.
+  if (timeline.starts && !copied && (report.damaged > 0 || report.endedEarly))
+    throw new TransientError(EXIT.verificationFailed, 'VerificationFailed', 'The copied stream is damaged')
   const audio = withAudio ? await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source)) : null
   await publisher.publishRest(streamNames(pass))
   await early()

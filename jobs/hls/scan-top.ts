@@ -28,7 +28,7 @@ export async function scanTop(
   if (fault !== undefined || !top) return fault ?? 'there is none'
   const scan = openCopyScan({ top, timeline: timelineOf(ladder, segmentSeconds), seconds: source.videoSeconds })
   const origin = source.startSeconds
-  const { code } = await runFfprobe({
+  const reading = runFfprobe({
     args: [
       ...[
         '-select_streams',
@@ -53,6 +53,10 @@ export async function scanTop(
       })
     },
   })
+  const isRead = await reading.then(
+    ({ code }) => code === 0,
+    () => signal.throwIfAborted(),
+  )
   // What a file has that cannot be read is for the decoder to judge.
-  return code === 0 ? scan.end() : 'its packets cannot be read'
+  return isRead ? scan.end() : 'its packets cannot be read'
 }

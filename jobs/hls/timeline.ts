@@ -40,8 +40,8 @@ export function keyframeExpression(timeline: Timeline, rate: Rational): string {
   return `expr:gte(n,${perGrid}*ceil(n_forced*${timeline.segmentSeconds * timeline.grid.num}/${timeline.grid.den}))`
 }
 
-/** Seconds that a segment may last whose end waits for a keyframe of the source. */
-export const longestSegment = (segmentSeconds: number): number => Math.max(10, segmentSeconds + 4)
+/** Seconds that a segment may last whose end waits for a keyframe of the source: two of them, 6 s apart, with usual ones. */
+export const longestSegment = (segmentSeconds: number): number => Math.max(12.5, segmentSeconds + 6.5)
 
 /** The largest number of frames between two forced keyframes, or behind the last one. */
 export function longestGop(timeline: Timeline, rate: Rational): number {

@@ -69,6 +69,8 @@ function verifyLengths(name: string, segments: readonly Segment[], layout: Layou
   const { length } = lengths
   if (segments.length !== length) throw wrong(name, `${segments.length} segments where ${length} were due`)
   for (const [k, segment] of segments.entries()) {
+    // The length of a source's last frame is often wrong, and a copy keeps it. The packets have shown the span.
+    if (layout.offset !== undefined && k === length - 1) continue
     const frame = rate.den / rate.num
     const tolerance = k === length - 1 ? frame : TOLERANCE + 2 * (layout.offset ?? 0) * frame
     if (!(Math.abs(segment.seconds - (lengths[k] ?? Number.NaN)) <= tolerance)) {

@@ -4,10 +4,12 @@ import type { JobResult, OutputResult } from '../../lib/contract/job-result.ts'
 const MAX_BYTES = 4096
 
 /**
- * The result as JSON that always fits. When it is too long, these go first, in this order: long output messages, all
- * output messages, manifest keys (they follow from the output prefix), and finally the outputs that succeeded.
+ * The result as JSON that always fits. When it is too long, these go first, in this order: why the last input was
+ * made as it was, long output messages, all output messages, manifest keys (they follow from the output prefix), and finally the outputs that succeeded.
  */
-export function terminationMessage(result: JobResult): string {
+export function terminationMessage({ planReason, ...result }: JobResult): string {
+  const whole = JSON.stringify({ ...result, ...(planReason && { planReason }) })
+  if (Buffer.byteLength(whole) <= MAX_BYTES) return whole
   for (const shrink of SHRINKERS) {
     const text = JSON.stringify(shrink(result))
     if (Buffer.byteLength(text) <= MAX_BYTES) return text

@@ -37,6 +37,8 @@ export interface ProgramKind<Spec extends RunSpec = RunSpec> {
   component: string
   /** Name of the metric that counts the resources by phase. */
   gauge: string
+  /** Its resource has a place for why its program works as it does. */
+  hasPlanReason?: true
   /** The program: a file in the image, relative to its folder. */
   entry: string
   size(config: OperatorConfig): ProgramSize

@@ -43,7 +43,8 @@ export function progressFields(kind: ProgramKind, resource: Run, { report, at }:
   const playable = [...new Set(named)].filter((id) => known.has(id))
   const accelerator = report.accelerator ?? old?.accelerator
   const acceleratorReason = reasonFor(resource, report)
-  const planReason = report.planReason ?? old?.planReason
+  // The API server refuses a whole status for one field that the kind does not have.
+  const planReason = kind.hasPlanReason && (report.planReason ?? old?.planReason)
   return {
     progress: {
       percent: Math.floor(report.percent),

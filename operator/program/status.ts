@@ -59,12 +59,12 @@ function endOf({ kind, resource, job, pods, now }: Observed): Pick<RunStatus, 'c
 }
 
 /** Progress of a success that this status completes; undefined when it is recorded already. */
-export function successProgress({ resource, pods }: Observed, status: RunStatus): ProgressFields | undefined {
+export function successProgress({ kind, resource, pods }: Observed, status: RunStatus): ProgressFields | undefined {
   const { accelerator, acceleratorReason, planReason } = resultOf(lastEnded(pods)) ?? {}
   const used = {
     ...(accelerator && { accelerator }),
     ...(acceleratorReason && { acceleratorReason }),
-    ...(planReason && { planReason }),
+    ...(kind.hasPlanReason && planReason && { planReason }),
   }
   return finalProgress(resource, { ...finalOf(status), ...used })
 }

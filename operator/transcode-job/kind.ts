@@ -8,6 +8,7 @@ export const transcodeJob: ProgramKind<TranscodeJobSpec> = {
   resource: TRANSCODE_JOBS,
   shortName: 'tj',
   hadPrefixTwice: true,
+  hasPlanReason: true,
   ownerAnnotation: `${GROUP}/transcode-job`,
   component: 'transcode',
   gauge: 'keepsake_transcode_jobs',

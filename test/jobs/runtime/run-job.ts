@@ -58,7 +58,14 @@ t.test('the largest possible result still fits, and says what failed', async (t)
     reason: 'CorruptInput',
     message: 'ü'.repeat(512),
   }))
-  const huge: JobResult = { ok: false, reason: 'CorruptInput', message: '€'.repeat(1024), accelerator: 'cpu', outputs }
+  const huge: JobResult = {
+    ok: false,
+    reason: 'CorruptInput',
+    message: '€'.repeat(1024),
+    accelerator: 'cpu',
+    outputs,
+    planReason: 'p'.repeat(256),
+  }
   const text = terminationMessage(huge)
   t.ok(Buffer.byteLength(text) <= 4096)
   t.match(parseJobResult(text), {
@@ -71,6 +78,7 @@ t.test('the largest possible result still fits, and says what failed', async (t)
 t.test('a small result loses nothing', async (t) => {
   const small: JobResult = {
     ok: false,
+    planReason: 'one pass',
     outputs: [{ id: 'a', state: 'Failed', reason: 'X', message: 'why', manifestKey: 'k' }],
   }
   t.strictSame(parseJobResult(terminationMessage(small)), small)

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -110,6 +111,12 @@ t.test('a copy that is not what its packets promised is replaced by what the enc
     },
     copied: { ...copied, keyframes: copied.keyframes.slice(0, -1) },
   })
+  const stored = new Set<string>()
+  for await (const { key } of store.list('p/')) stored.add(key)
+  t.notOk(
+    [...stored].some((key) => key.includes('c_')),
+    'players have met nothing of the copy',
+  )
   t.match(
     videos.map(({ rendition, codec }) => [rendition.name, codec]),
     [['360p'], ['720p', /^avc1\.42/]],
@@ -121,4 +128,57 @@ t.test('a copy that is not what its packets promised is replaced by what the enc
       [6, 6, 1],
       name,
     )
+})
+
+/** The upload with some bytes of one frame in the middle of it changed, as a bad card does. */
+async function damaged(path: string, place: string): Promise<string> {
+  const args = [
+    '-v',
+    'error',
+    '-select_streams',
+    'v:0',
+    '-show_entries',
+    'packet=pos,size,flags',
+    '-of',
+    'csv=p=0',
+    path,
+  ]
+  const { stdout } = await run('ffprobe', args, { maxBuffer: 1 << 24 })
+  const packets = stdout.split('\n').map((line) => line.split(','))
+  const at = packets.findIndex(([size, , flags = ''], n) => n > 100 && Number(size) > 2000 && !flags.startsWith('K'))
+  const [size, position] = packets[at]?.map(Number) ?? []
+  if (!size || !position) throw new Error('no frame of that size')
+  const bytes = await readFile(path)
+  bytes.fill(0x5a, position + Math.floor(size / 4), position + Math.floor(size / 2))
+  const copy = join(place, 'damaged.mp4')
+  await writeFile(copy, bytes)
+  return copy
+}
+
+t.test('a stream with a damaged frame is not served as it is', async (t) => {
+  const bench = await transcodeBench(t)
+  const { result } = await bench.run([await bench.inputOf(await damaged(await clip('compressed'), t.testdir()))])
+  t.match(result, { ok: true, planReason: /^360p in a pass of its own.*it is not what its packets promised$/ })
+  const { stderr } = await run('ffmpeg', [
+    '-v',
+    'error',
+    '-i',
+    join(await bench.checkout(), 'master.m3u8'),
+    '-map',
+    '0:v',
+    '-f',
+    'null',
+    '-',
+  ])
+  t.equal(stderr, '', 'what is served can be decoded')
+})
+
+t.test('an attempt that copies goes on where another one was killed', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('compressed'))
+  for (const place of ['job.playable', 'job.uploaded'])
+    t.equal((await bench.run([input], {}, { KEEPSAKE_FAILPOINT: place })).killedBy, 'SIGKILL', place)
+  const { result } = await bench.run([input])
+  t.match(result, { ok: true, planReason: /^720p is the stream of the upload/ })
+  for (const name of ['360p', '720p']) t.match(await bench.text(`${name}.m3u8`), new RegExp(`^${name}c_00001.ts$`, 'm'))
 })
