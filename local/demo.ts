@@ -33,15 +33,18 @@ await runUntilSignal(async (onStop, stopped) => {
   const samples = makeSamples(SAMPLES, own)
   const starting = start(out, folder)
   // Registered before the platform has started: Ctrl-C during the start waits for it, then stops everything.
-  onStop(() =>
-    starting.then(
+  onStop(() => {
+    // Encoders would slow down the rest.
+    const ended = samples.close()
+    const closed = starting.then(
       (platform) => platform.close(),
       () => undefined,
-    ),
-  )
-  // First: encoders would slow down the rest.
-  onStop(() => samples.close())
+    )
+    return closed.finally(() => ended)
+  })
   const platform = await starting
+  // It is about to close: there is nothing to say, and nothing to begin.
+  if (stopped.aborted) return 'done'
   if (!isCheck) welcome(out, platform)
   const stage = await stageOf(out, platform)
   const content = bringContent(stage, samples)
