@@ -59,9 +59,28 @@ class Refused extends Error {
   }
 }
 
+/** The page shares the limits of the member: while it uploads photos, it can use them up. */
+const PATIENCE_MS = 120_000
+
+/** Repeats what a busy server refuses, as one request. */
 async function send(base: string, method: string, path: string, body?: unknown, token?: string): Promise<unknown> {
+  const request = requestOf(method, body, token)
+  const end = performance.now() + PATIENCE_MS
+  for (;;) {
+    const response = await fetch(base + path, request)
+    const text = await response.text()
+    if (response.ok) return text === '' ? undefined : Answer.parse(JSON.parse(text)).data
+    const waitMs = Number(response.headers.get('Retry-After') ?? 1) * 1000
+    const isBusy = response.status === 429 || response.status === 503
+    if (!isBusy || performance.now() + waitMs > end)
+      throw new Refused(response.status, `${method} ${path} answered ${response.status}: ${text}`)
+    await sleep(waitMs)
+  }
+}
+
+function requestOf(method: string, body: unknown, token: string | undefined): RequestInit {
   const isBytes = Buffer.isBuffer(body)
-  const response = await fetch(base + path, {
+  return {
     method,
     headers: {
       ...(token && { Authorization: `Bearer ${token}` }),
@@ -69,10 +88,7 @@ async function send(base: string, method: string, path: string, body?: unknown, 
       ...(method === 'POST' && { 'Idempotency-Key': randomUUID() }),
     },
     ...(body !== undefined && { body: isBytes ? new Uint8Array(body) : JSON.stringify(body) }),
-  })
-  const text = await response.text()
-  if (!response.ok) throw new Refused(response.status, `${method} ${path} answered ${response.status}: ${text}`)
-  return text === '' ? undefined : Answer.parse(JSON.parse(text)).data
+  }
 }
 
 const Started = z.object({ upload_id: z.string(), total_chunks: z.int(), chunk_size_bytes: z.int() })
