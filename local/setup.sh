@@ -78,8 +78,13 @@ fi
 # npm writes its record last, so a record means that all of it is there. It is removed before anything is added: what an
 # interruption leaves is then not taken for complete.
 record=node_modules/.package-lock.json
+has_platform() {
+  # A lock file that has not changed says nothing about a package that became part of the platform.
+  for name in $platform; do [ -d "node_modules/$name" ] || return 1; done
+  [ -x node_modules/.bin/node ] && [ -f "$1" ] && [ ! package-lock.json -nt "$1" ]
+}
 installed=none
-if [ -f "$record" ] && [ ! package-lock.json -nt "$record" ] && [ -x node_modules/.bin/node ]; then
+if has_platform "$record"; then
   installed=platform
   if grep -q '"node_modules/tap"' "$record"; then installed=all; fi
 elif [ -d node_modules/tap ]; then

@@ -30,6 +30,9 @@ await copyFile('local/setup.sh', join(folder, 'local/setup.sh'))
 await copyFile('package.json', join(folder, 'package.json'))
 await writeFile(join(folder, 'package-lock.json'), '{}')
 const record = join(folder, 'node_modules/.package-lock.json')
+const { dependencies, devDependencies } = JSON.parse(await readFile('package.json', 'utf8')) as Record<string, object>
+const script = await readFile('local/setup.sh', 'utf8')
+const PLATFORM = /^platform="(.*)"$/m.exec(script)?.[1]?.split(' ') ?? []
 
 /** What npm has installed here: nothing, what the platform runs on, or everything. */
 async function given(packages: 'none' | 'platform' | 'all'): Promise<void> {
@@ -37,6 +40,7 @@ async function given(packages: 'none' | 'platform' | 'all'): Promise<void> {
   if (packages === 'none') return
   await mkdir(join(folder, 'node_modules/.bin'), { recursive: true })
   await symlink(process.execPath, join(folder, 'node_modules/.bin/node'))
+  for (const name of PLATFORM) await mkdir(join(folder, 'node_modules', name))
   if (packages === 'all') await mkdir(join(folder, 'node_modules/tap'))
   await writeFile(record, packages === 'all' ? '{ "packages": { "node_modules/tap": {} } }' : '{}')
 }
@@ -71,9 +75,6 @@ t.test('options add up, and an unknown one changes nothing', async (t) => {
   t.equal(await readFile(log, 'utf8'), '')
 })
 
-const { dependencies, devDependencies } = JSON.parse(await readFile('package.json', 'utf8')) as Record<string, object>
-const script = await readFile('local/setup.sh', 'utf8')
-const PLATFORM = /^platform="(.*)"$/m.exec(script)?.[1]?.split(' ') ?? []
 const CI = /^npm ci /
 const TOOLS = /^npm install --no-save --no-audit/
 const FEW = /^npm install --no-save --omit=dev --save-prod .* node@[\d.]+ .*preact@[\d.]+$/
@@ -105,6 +106,12 @@ t.test('who has the tools keeps them when the lock file changes', async (t) => {
   await utimes(join(folder, 'package-lock.json'), soon, soon)
   t.match((await setup('--demo')).npm, [CI])
   await utimes(join(folder, 'package-lock.json'), new Date(0), new Date(0))
+})
+
+t.test('a package that became part of the platform is installed, though the lock file is the same', async (t) => {
+  await given('platform')
+  await rm(join(folder, 'node_modules/preact'), { recursive: true })
+  t.match((await setup('--demo')).npm, [FEW])
 })
 
 t.test('what an interrupted npm leaves is not taken for complete', async (t) => {
