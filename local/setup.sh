@@ -93,16 +93,26 @@ elif [ -d node_modules/tap ]; then
 fi
 quiet="--no-audit --no-fund --loglevel=error"
 npm=""
-# Ctrl-C reaches no program in the background of a script.
-trap '[ -z "$npm" ] || kill "$npm" 2>/dev/null || true' EXIT
+# npm would end its step first, and change node_modules beside the next run. It has left no record: the next run installs
+# all of it again, whatever is there.
+end_npm() {
+  [ -n "$npm" ] || return 0
+  trap '' INT TERM
+  kill "$npm" 2>/dev/null || true
+  sleep 1
+  kill -9 "$npm" 2>/dev/null || true
+  wait "$npm" 2>/dev/null || true
+}
+trap end_npm EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+# --include=dev: whatever NODE_ENV or the npmrc of the user omit, the tools are wanted.
 # The system's Node may be older than the one the project runs on: npm only needs it to install the right one.
 # shellcheck disable=SC2086
 case "$installed-$wanted" in
   none-all)
     say "Installing npm packages"
-    npm ci $quiet &
+    npm ci --include=dev $quiet &
     npm=$!
     ;;
   none-platform)
@@ -120,7 +130,7 @@ case "$installed-$wanted" in
     say "Installing the other npm packages"
     rm -f "$record"
     # Not `npm ci`, which removes everything first: a platform may be running.
-    npm install --no-save $quiet &
+    npm install --no-save --include=dev $quiet &
     npm=$!
     ;;
 esac

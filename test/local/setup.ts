@@ -1,9 +1,11 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { access, copyFile, glob, mkdir, mkdtemp, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { eventually } from '../support/eventually.ts'
 
 /** local/setup.sh on a machine whose package manager the test plays: nothing is installed here. */
 const run = promisify(execFile)
@@ -16,10 +18,11 @@ const fake = (name: string, script: string) => writeFile(join(bin, name), `#!/bi
 
 // Everything that has its own command is there, of the packages only `jq`; the release lacks one.
 for (const name of ['ffmpeg', 'ffprobe', 'vips']) await fake(name, 'exit 0')
-// Writes its record last, as the real one does. `npm-fails` interrupts it.
+// Writes its record last, as the real one does. `npm-fails` interrupts it, and `npm-busy` keeps it from hearing signals.
 await fake(
   'npm',
-  `echo "npm $@" >> ${log}; [ ! -f npm-fails ] && mkdir -p node_modules/.bin && cp record node_modules/.package-lock.json`,
+  `[ ! -f npm-busy ] || { trap '' INT TERM; echo $$ > npm-busy; exec sleep 60; }
+  echo "npm $@" >> ${log}; [ ! -f npm-fails ] && mkdir -p node_modules/.bin && cp record node_modules/.package-lock.json`,
 )
 await fake('dpkg-query', 'for last; do :; done; [ "$last" = jq ] && echo "install ok installed"')
 await fake('apt-cache', '[ "$2" != postgresql-15 ]')
@@ -75,8 +78,8 @@ t.test('options add up, and an unknown one changes nothing', async (t) => {
   t.equal(await readFile(log, 'utf8'), '')
 })
 
-const CI = /^npm ci /
-const TOOLS = /^npm install --no-save --no-audit/
+const CI = /^npm ci --include=dev /
+const TOOLS = /^npm install --no-save --include=dev /
 const FEW = /^npm install --no-save --omit=dev --save-prod .* node@[\d.]+ .*preact@[\d.]+$/
 
 for (const [has, options, wanted] of [
@@ -121,6 +124,20 @@ t.test('what an interrupted npm leaves is not taken for complete', async (t) => 
   await t.rejects(access(record))
   await rm(join(folder, 'npm-fails'))
   t.match((await setup()).npm, [CI])
+})
+
+t.test('an npm that hears no signal has ended when the setup has', async (t) => {
+  await given('none')
+  const busy = join(folder, 'npm-busy')
+  await writeFile(busy, '')
+  const env = { PATH: `${bin}:${process.env['PATH']}` }
+  const child = spawn('sh', [join(folder, 'local/setup.sh')], { env, stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  const npm = Number(await eventually('npm', async () => (await readFile(busy, 'utf8')).trim()))
+  t.teardown(() => rm(busy))
+  child.kill('SIGINT')
+  t.strictSame(await ended, [130, null])
+  t.throws(() => process.kill(npm, 0), { code: 'ESRCH' })
 })
 
 t.test('the platform needs no other package than setup.sh --demo installs', async (t) => {
