@@ -75,9 +75,11 @@ if [ -n "$first$missing" ]; then
   fi
 fi
 
-# npm writes its record last, so a record means that all of it is there. It is removed before anything is added: what an
+# npm writes its record last, so a record means that all of it is there. It is renamed before anything is added: what an
 # interruption leaves is then not taken for complete.
 record=node_modules/.package-lock.json
+# Its name while tools are added, which changes nothing of the platform.
+before=node_modules/.package-lock.json.platform
 has_platform() {
   # A lock file that has not changed says nothing about a package that became part of the platform.
   for name in $platform; do [ -d "node_modules/$name" ] || return 1; done
@@ -87,14 +89,16 @@ installed=none
 if has_platform "$record"; then
   installed=platform
   if grep -q '"node_modules/tap"' "$record"; then installed=all; fi
+elif [ "$wanted" = platform ] && has_platform "$before"; then
+  installed=platform
 elif [ -d node_modules/tap ]; then
   # A new lock file: who had the tools keeps them.
   wanted=all
 fi
 quiet="--no-audit --no-fund --loglevel=error"
 npm=""
-# npm would end its step first, and change node_modules beside the next run. It has left no record: the next run installs
-# all of it again, whatever is there.
+# npm would end its step first, and change node_modules beside the next run. It has left no record, so nothing takes
+# what is there for complete.
 end_npm() {
   [ -n "$npm" ] || return 0
   trap '' INT TERM
@@ -112,6 +116,7 @@ trap 'exit 143' TERM
 case "$installed-$wanted" in
   none-all)
     say "Installing npm packages"
+    rm -f "$before"
     npm ci --include=dev $quiet &
     npm=$!
     ;;
@@ -122,13 +127,14 @@ case "$installed-$wanted" in
     versions=$(node -e '
       const { devDependencies: of } = require("./package.json")
       for (const name of process.argv.slice(1)) console.log(`${name}@${of[name]}`)' $platform)
-    # As if they were no tools of development. Everything comes from the lock file, and nothing is saved.
+    # As if they were no tools of development, and nothing is saved. npm asks the registry for these few again, in the
+    # exact versions of package.json; what they depend on comes from the lock file.
     npm install --no-save --omit=dev --save-prod $quiet $versions &
     npm=$!
     ;;
   platform-all)
     say "Installing the other npm packages"
-    rm -f "$record"
+    mv "$record" "$before"
     # Not `npm ci`, which removes everything first: a platform may be running.
     npm install --no-save --include=dev $quiet &
     npm=$!
@@ -138,6 +144,7 @@ apt_install "$later"
 if [ -n "$npm" ]; then
   wait "$npm"
   npm=""
+  rm -f "$before"
 fi
 PATH="$PWD/node_modules/.bin:$PATH" node -e '
   const [major, minor] = process.versions.node.split(".").map(Number)
