@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { sampleTracks } from './sample-music.ts'
+import { perform } from './sample-music.ts'
 
 // A thread of its own: computing the music takes seconds, in which the platform would answer nothing.
-parentPort?.postMessage(await sampleTracks(workerData as string))
+parentPort?.postMessage(perform(workerData as number))

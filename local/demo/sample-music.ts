@@ -1,11 +1,7 @@
-import { execFile } from 'node:child_process'
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { bass, bell, pad, pluck, type Sound, type Voice } from './instruments.ts'
 import { reverberate } from './reverb.ts'
-
-const run = promisify(execFile)
+import { encode, removeDrafts, sampleFile } from './sample-file.ts'
 
 /** Nothing here sounds above 10 kHz, and half the samples take half the time. */
 const RATE = 24_000
@@ -135,53 +131,48 @@ function bells(bar: readonly number[], index: number): Note[] {
 }
 
 /**
- * Makes two pieces of music of about 40 s below `folder`, unless they exist. They are computed here, note by note, so
- * that they belong to the project and may be used in any highlight.
+ * Makes two pieces of music of about 40 s below `folder`, unless they exist, until `signal` is aborted. They are computed
+ * here, note by note, so that they belong to the project and may be used in any highlight.
  */
-export async function sampleTracks(folder: string): Promise<SampleTrack[]> {
-  await mkdir(folder, { recursive: true })
+export async function sampleTracks(
+  folder: string,
+  signal: AbortSignal,
+  performed: (index: number) => Float32Array | Promise<Float32Array> = perform,
+): Promise<SampleTrack[]> {
   await removeDrafts(folder)
   const tracks: SampleTrack[] = []
-  for (const piece of PIECES) {
-    const path = join(folder, piece.file)
-    if (!(await stat(path).catch(() => undefined))?.isFile()) await make(piece, path)
-    tracks.push({ path, title: piece.title, license: 'CC0-1.0', attribution: 'Computed by Keepsake for its demo' })
+  for (const [index, { file, title }] of PIECES.entries()) {
+    signal.throwIfAborted()
+    const path = await sampleFile(join(folder, file), async (draft) => {
+      const sound = await performed(index)
+      const args = [
+        ...['-nostdin', '-v', 'error', '-y', '-f', 'f32le', '-ar', String(RATE), '-ac', '2', '-i', 'pipe:0'],
+        ...[
+          '-c:a',
+          'aac',
+          '-b:a',
+          '160k',
+          '-metadata',
+          `title=${title}`,
+          '-movflags',
+          '+faststart',
+          '-f',
+          'ipod',
+          draft,
+        ],
+      ]
+      await encode(signal, ['ffmpeg', ...args], new Uint8Array(sound.buffer))
+    })
+    tracks.push({ path, title, license: 'CC0-1.0', attribution: 'Computed by Keepsake for its demo' })
   }
   return tracks
 }
 
-/** Of starts that were interrupted. A younger one may be of a process that makes the same piece now. */
-async function removeDrafts(folder: string): Promise<void> {
-  const before = Date.now() - 10 * 60_000
-  for (const name of await readdir(folder)) {
-    if (!/\.m4a\.\d+$/.test(name)) continue
-    const path = join(folder, name)
-    const found = await stat(path).catch(() => undefined)
-    if (found && found.mtimeMs < before) await rm(path, { force: true })
-  }
-}
-
-async function make(piece: Piece, path: string): Promise<void> {
-  const draft = `${path}.${process.pid}`
-  const sound = Buffer.from(perform(piece).buffer)
-  try {
-    const encoding = run('ffmpeg', [
-      // From a pipe: the encoder ends when the process that performs does.
-      ...['-nostdin', '-v', 'error', '-y', '-f', 'f32le', '-ar', String(RATE), '-ac', '2', '-i', 'pipe:0'],
-      ...['-c:a', 'aac', '-b:a', '160k', '-metadata', `title=${piece.title}`, '-movflags', '+faststart'],
-      ...['-f', 'ipod', draft],
-    ])
-    // An encoder that ends early says why in its status.
-    encoding.child.stdin?.on('error', () => {}).end(sound)
-    await encoding
-    await rename(draft, path)
-  } finally {
-    await rm(draft, { force: true })
-  }
-}
-
-/** The piece as interleaved stereo. */
-function perform({ beatsPerMinute, bars, play }: Piece): Float32Array {
+/** The piece with this index as interleaved stereo. */
+export function perform(index: number): Float32Array {
+  const piece = PIECES[index]
+  if (!piece) throw new Error(`There is no piece ${index}`)
+  const { beatsPerMinute, bars, play } = piece
   const beat = 60 / beatsPerMinute
   const seconds = bars.length * 4 * beat + TAIL_SECONDS
   const length = Math.ceil(seconds * RATE)

@@ -1,10 +1,6 @@
-import { execFile } from 'node:child_process'
-import { mkdir, rename, rm, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
+import { join } from 'node:path'
 import sharp from 'sharp'
-
-const run = promisify(execFile)
+import { encode, sampleFile } from './sample-file.ts'
 
 interface Scene {
   name: string
@@ -82,24 +78,10 @@ export async function samplePhotos(folder: string, signal: AbortSignal): Promise
   const photos: string[] = []
   for (const [i, scene] of SCENES.entries()) {
     signal.throwIfAborted()
-    photos.push(await make(join(folder, scene.name), (draft) => write(scene, i + 1, draft)))
+    photos.push(await sampleFile(join(folder, scene.name), (draft) => write(scene, i + 1, draft)))
   }
   signal.throwIfAborted()
-  return { photos, live: await livePhoto(folder, { signal, killSignal: 'SIGKILL' }) }
-}
-
-/** Makes a file under another name first: one that exists is complete. */
-async function make(path: string, work: (draft: string) => Promise<unknown>): Promise<string> {
-  if ((await stat(path).catch(() => undefined))?.isFile()) return path
-  await mkdir(dirname(path), { recursive: true })
-  const draft = path.replace(/(\.\w+)$/, `.${process.pid}$1`)
-  try {
-    await work(draft)
-    await rename(draft, path)
-  } finally {
-    await rm(draft, { force: true })
-  }
-  return path
+  return { photos, live: await livePhoto(folder, signal) }
 }
 
 const pictureOf = (scene: Scene, seed: number) =>
@@ -116,15 +98,14 @@ const write = (scene: Scene, seed: number, path: string) =>
 const LIVE_SEED = 7
 
 /** The motion, and the still as phones make it. libheif has no encoder for HEVC everywhere; then it is a JPEG. */
-async function livePhoto(folder: string, ending: { signal: AbortSignal; killSignal: 'SIGKILL' }) {
+async function livePhoto(folder: string, signal: AbortSignal) {
   const jpeg = join(folder, `${LIVE.name}.JPG`)
-  const still = await make(jpeg, (draft) => pictureOf(LIVE, LIVE_SEED).jpeg({ quality: 92 }).toFile(draft))
-  const heic = make(join(folder, `${LIVE.name}.HEIC`), (draft) =>
-    // sharp sets VIPSHOME to the place of its own library, where the program finds none of its formats.
-    run('vips', ['heifsave', still, draft, '--Q=60'], { env: { PATH: process.env['PATH'] }, ...ending }),
-  ).catch(() => still)
+  const still = await sampleFile(jpeg, (draft) => pictureOf(LIVE, LIVE_SEED).jpeg({ quality: 92 }).toFile(draft))
+  const heic = sampleFile(join(folder, `${LIVE.name}.HEIC`), (draft) =>
+    encode(signal, ['vips', 'heifsave', still, draft, '--Q=60']),
+  )
   // Three seconds in which the camera drifts over the same view.
-  const motion = make(join(folder, `${LIVE.name}.MOV`), (draft) => {
+  const motion = sampleFile(join(folder, `${LIVE.name}.MOV`), (draft) => {
     const args = [
       ...['-nostdin', '-v', 'error', '-y', '-loop', '1', '-i', still],
       ...['-f', 'lavfi', '-i', 'anoisesrc=color=brown:amplitude=0.08', '-t', '3'],
@@ -132,10 +113,13 @@ async function livePhoto(folder: string, ending: { signal: AbortSignal; killSign
       ...['-c:v', 'libx264', '-preset', 'veryfast', '-pix_fmt', 'yuv420p', '-c:a', 'aac'],
       ...['-metadata', 'creation_time=2026-08-14T21:02:00Z', draft],
     ]
-    return run('ffmpeg', args, ending)
+    return encode(signal, ['ffmpeg', ...args])
   })
-  const [image, video] = await Promise.all([heic, motion])
-  return { image, video }
+  // Both have ended, whatever became of the other one.
+  const [image, video] = await Promise.allSettled([heic, motion])
+  signal.throwIfAborted()
+  if (video.status === 'rejected') throw video.reason
+  return { image: image.status === 'fulfilled' ? image.value : still, video: video.value }
 }
 
 /** An evening, a morning, a night: sky, sun, and hills one behind the other. The seed says which hills. */

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { SampleTrack } from './sample-music.ts'
+import { removeDrafts } from './sample-file.ts'
+import { type SampleTrack, sampleTracks } from './sample-music.ts'
 import { type SamplePhotos, samplePhotos } from './sample-photos.ts'
 import { sampleVideo } from './sample-video.ts'
 
@@ -20,7 +21,7 @@ export interface Samples {
 export function makeSamples(folder: string, own: string | undefined): Samples {
   const ending = new AbortController()
   const { signal } = ending
-  const photos = samplePhotos(folder, signal)
+  const photos = removeDrafts(folder).then(() => samplePhotos(folder, signal))
   const video = own === undefined ? after(photos, () => videoIn(folder, signal)) : Promise.resolve(own)
   const tracks = after(Promise.allSettled([photos, video]), () => tracksAside(folder, signal))
   const all = Promise.allSettled([photos, video, tracks])
@@ -44,10 +45,12 @@ async function videoIn(folder: string, signal: AbortSignal): Promise<string> {
   return path
 }
 
-/** The sample tracks, those that are missing made in a thread, until `signal` is aborted. */
-export async function tracksAside(folder: string, signal: AbortSignal): Promise<SampleTrack[]> {
-  signal.throwIfAborted()
-  const thread = new Worker(new URL('music-thread.ts', import.meta.url), { workerData: folder })
+/** The sample tracks, those that are missing computed in a thread, until `signal` is aborted. */
+export const tracksAside = (folder: string, signal: AbortSignal): Promise<SampleTrack[]> =>
+  sampleTracks(folder, signal, (index) => performedAside(index, signal))
+
+function performedAside(index: number, signal: AbortSignal): Promise<Float32Array> {
+  const thread = new Worker(new URL('music-thread.ts', import.meta.url), { workerData: index })
   signal.addEventListener('abort', () => void thread.terminate(), { once: true })
   return new Promise((resolve, reject) => {
     thread.once('message', resolve)

@@ -5,6 +5,7 @@ import { sampleTracks } from '../../local/demo/sample-music.ts'
 import { samplePhotos } from '../../local/demo/sample-photos.ts'
 import { madeOnce } from './clips.ts'
 
+const { signal } = new AbortController()
 const DEMO = join(import.meta.dirname, '../../local/demo')
 
 /**
@@ -24,7 +25,9 @@ async function withSamples(
 }
 
 export const withSampleMusic = (folder: string) =>
-  withSamples(folder, 'music', ['sample-music.ts', 'instruments.ts', 'reverb.ts'], sampleTracks)
+  withSamples(folder, 'music', ['sample-file.ts', 'sample-music.ts', 'instruments.ts', 'reverb.ts'], (path) =>
+    sampleTracks(path, signal),
+  )
 
 export const withSamplePhotos = (folder: string) =>
-  withSamples(folder, 'photos', ['sample-photos.ts'], (path) => samplePhotos(path, new AbortController().signal))
+  withSamples(folder, 'photos', ['sample-file.ts', 'sample-photos.ts'], (path) => samplePhotos(path, signal))
