@@ -51,7 +51,7 @@ export async function signIn(base: string, account: { email: string; password: s
   }
 }
 
-class Refused extends Error {
+export class Refused extends Error {
   readonly status: number
   constructor(status: number, message: string) {
     super(message)

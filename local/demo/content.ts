@@ -1,8 +1,8 @@
-import { randomUUID } from 'node:crypto'
-import { stat } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { Demo } from '../demo-file.ts'
-import { type Client, library, type Media, signIn, untilConverted, upload } from './client.ts'
+import { type Client, library, type Media, Refused, signIn, untilConverted, upload } from './client.ts'
 import { sampleEvents } from './events.ts'
 import { sampleHighlight } from './highlight.ts'
 import { sampleMemories } from './memories.ts'
@@ -68,24 +68,18 @@ async function showPictures({ out, client, organization }: Stage, { photos, live
   const line = out.statusLine('Photos')
   const { media } = await library(client, organization)
   const known = new Map(media.filter((m) => m.upload_status !== 'failed').map((m) => [m.original_filename, m.media_id]))
-  const missing = [...photos, live.image].filter((path) => !known.has(basename(path)))
-  const total = missing.length + (missing.includes(live.image) ? 1 : 0)
+  const missing = photos.filter((path) => !known.has(basename(path)))
+  const half = halfOf(live, media)
+  const total = missing.length + (half.isWhole ? 0 : half.image ? 1 : 2)
   let sent = 0
-  const send = async (path: string, pairId?: string) => {
+  const send: Send = async (path, pairId) => {
     const id = await upload(client, organization, path, () => {}, pairId)
     line.show(++sent / (2 * total), `${sent} of ${total} files uploaded`)
     return id
   }
   const ids: Pictures = { photos: [], live: { image: '', video: undefined } }
   for (const path of photos) ids.photos.push(known.get(basename(path)) ?? (await send(path)))
-  const image = known.get(basename(live.image))
-  if (image) ids.live.image = image
-  else {
-    const pairId = randomUUID()
-    // Together: a run that is stopped between the halves leaves a photo without its motion.
-    const halves = await Promise.all([send(live.image, pairId), send(live.video, pairId)])
-    ids.live = { image: halves[0], video: halves[1] }
-  }
+  ids.live = await sendLivePhoto(live, media, send)
   const all = [...ids.photos, ids.live.image, ...(ids.live.video ? [ids.live.video] : [])]
   for (const [ready, id] of all.entries()) {
     await untilConverted(client, organization, id, () => {})
@@ -95,6 +89,34 @@ async function showPictures({ out, client, organization }: Stage, { photos, live
   const pair = `${basename(live.image)} with ${basename(live.video)}`
   line.end(total > 0 ? `${photos.length} photos and a Live Photo (${pair})` : 'uploaded by an earlier run')
   return ids
+}
+
+type Send = (path: string, pairId?: string) => Promise<string>
+
+/** The image, also one that could not be converted: it keeps its pair id. */
+function halfOf(live: SamplePhotos['live'], media: readonly Media[]) {
+  const image = media.find((m) => m.original_filename === basename(live.image))
+  return { image: image?.media_id, isWhole: Boolean(image?.variants.live_photo_video_url) }
+}
+
+/** Sends what the library lacks of the Live Photo. The ids are those of `Pictures`. */
+export async function sendLivePhoto(
+  live: SamplePhotos['live'],
+  media: readonly Media[],
+  send: Send,
+): Promise<Pictures['live']> {
+  const known = halfOf(live, media)
+  // The same in every run: a run that was stopped between the halves has left a photo, which now gets its motion.
+  const digest = createHash('sha256').update(await readFile(live.image))
+  const pairId = digest.digest('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
+  const image = known.image ?? (await send(live.image, pairId))
+  if (known.isWhole) return { image, video: undefined }
+  const video = await send(live.video, pairId).catch((error: unknown) => {
+    // It is there already, and not converted yet.
+    if (error instanceof Refused && error.status === 409) return undefined
+    throw error
+  })
+  return { image, video }
 }
 
 /** Returns the id of an event with guests. */

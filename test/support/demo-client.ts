@@ -1,18 +1,19 @@
-import type { Client } from '../../local/demo/client.ts'
-import type { Person, TestApi } from './api.ts'
+import { type Client, Refused } from '../../local/demo/client.ts'
+import type { CallOptions, Person, TestApi } from './api.ts'
 
 /** The API in the shape that the demo has. Fails after `limit` requests, as if the demo had been killed. */
 export function demoClient(api: TestApi, person: Person, limit = Number.POSITIVE_INFINITY): Client {
   let left = limit
+  const send = async (method: string, path: string, options: CallOptions) => {
+    if (left-- <= 0) throw new Error('killed')
+    const answer = await api.call(person, method, path, options)
+    if (answer.status >= 300) throw new Refused(answer.status, `${method} ${path} answered ${answer.status}`)
+    return answer.data
+  }
   return {
     token: '',
-    put: () => Promise.reject(new Error('no files here')),
-    async call(method: string, path: string, json?: unknown) {
-      if (left-- <= 0) throw new Error('killed')
-      const answer = await api.call(person, method, path, json === undefined ? {} : { json })
-      if (answer.status >= 300) throw new Error(`${method} ${path} answered ${answer.status}`)
-      return answer.data
-    },
+    put: async (path, bytes) => void (await send('PUT', path, { bytes })),
+    call: (method, path, json) => send(method, path, json === undefined ? {} : { json }),
   }
 }
 
