@@ -23,7 +23,9 @@ const SAMPLES = join('.keepsake', 'samples')
 const isCheck = /^(1|true|yes)$/i.test(process.env['CHECK'] ?? '')
 
 await runUntilSignal(async (onStop, stopped) => {
-  const out = terminal(stopped)
+  // Nothing is said below the error of a check that failed, while the rest is still on its way.
+  const checked = new AbortController()
+  const out = terminal(AbortSignal.any([stopped, checked.signal]))
   // What is wrong with it is said before anything starts.
   const own = await ownVideo()
   // A check must neither depend on the data of earlier runs nor leave any.
@@ -49,7 +51,7 @@ await runUntilSignal(async (onStop, stopped) => {
   const stage = await stageOf(out, platform)
   const content = bringContent(stage, samples)
   if (isCheck) {
-    await checkContent(stage, content, samples)
+    await checkContent(stage, content, samples).finally(() => checked.abort())
     return 'done'
   }
   await settled(out, content)
