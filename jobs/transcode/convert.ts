@@ -28,7 +28,7 @@ export interface ConvertTools {
   /** An empty folder for this input. The caller removes it. */
   scratch: string
   spec: Pick<TranscodeJobSpec, 'renditions' | 'segmentSeconds' | 'accelerator'>
-  accelerator: Accelerator
+  accelerator: Promise<Accelerator>
   cores: number
   preset: Preset
   signal: AbortSignal
@@ -97,6 +97,7 @@ async function encode(
 ): Promise<{ ladder: EncodedLadder; accelerator: Accelerator }> {
   const { spec, progress } = tools
   const seconds = presentationSeconds(source)
+  const chosen = await tools.accelerator
   const run = async (kind: Accelerator['kind']) => {
     await rm(folder, { recursive: true, force: true })
     await mkdir(folder)
@@ -117,7 +118,7 @@ async function encode(
     return runLadder(options)
   }
   try {
-    return { ladder: await run(tools.accelerator.kind), accelerator: tools.accelerator }
+    return { ladder: await run(chosen.kind), accelerator: chosen }
   } catch (error) {
     const isGpuFailure = error instanceof TransientError && error.code === EXIT.gpuBusy
     if (!isGpuFailure || spec.accelerator !== 'auto') throw error

@@ -79,8 +79,10 @@ async function transcodeOne(
     await mkdir(scratch)
     // An image needs neither ffmpeg nor the test of the GPU.
     if (input.type === 'image') return convertImage({ store, scratch, signal, log, progress }, input)
-    const chosen = await accelerator.get()
-    const manifest = await convertVideo({ ...tools, scratch, spec, progress, accelerator: chosen }, input)
+    // Chosen while the source is downloaded and looked at, and awaited by the encoding.
+    const choosing = accelerator.get()
+    choosing.catch(() => {})
+    const manifest = await convertVideo({ ...tools, scratch, spec, progress, accelerator: choosing }, input)
     accelerator.used(acceleratorOf(manifest))
     return manifest
   }

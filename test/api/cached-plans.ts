@@ -163,15 +163,17 @@ async function pagesOf(side: Side, path: string): Promise<number> {
   return read
 }
 
+/** Of three: where others change the schemas of their databases at this moment, Postgres reads its own tables anew. */
+const leastPagesOf = async (side: Side, path: string): Promise<number> =>
+  Math.min(await pagesOf(side, path), await pagesOf(side, path), await pagesOf(side, path))
+
 for (const [name, of] of LISTS) {
   t.test(`${name}: the plan that was made in a tiny organization is good for a large one`, async (t) => {
     for (let i = 0; i < 7; i++) await pagesOf(tiny, of(tiny))
-    await pagesOf(large, of(large))
-    const kept = await pagesOf(large, of(large))
+    const kept = await leastPagesOf(large, of(large))
     const planFor = (mode: string) => db.pool.query(`set plan_cache_mode = ${mode}`)
     await planFor('force_custom_plan')
-    await pagesOf(large, of(large))
-    const fresh = await pagesOf(large, of(large))
+    const fresh = await leastPagesOf(large, of(large))
     await planFor('auto')
     t.ok(kept <= 2 * fresh + 100, `${kept} pages, and ${fresh} with a plan of its own`)
   })

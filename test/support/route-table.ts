@@ -118,7 +118,8 @@ async function look(api: TestApi): Promise<Record<string, string>> {
   const tables = await admin.query<{ name: string }>(
     `select tablename as name from pg_tables where schemaname = 'public'
       and tablename not in ('users', 'sessions', 'migrations', 'audit_keys')
-      and not (select relispartition from pg_class where oid = tablename::regclass)`,
+      and not (select relispartition from pg_class where oid = tablename::regclass)
+      order by tablename`,
   )
   const digests = tables.rows.map(({ name }) => {
     const only = name === 'audit_log' ? `where action <> 'ACCESS_DENIED'` : ''
