@@ -40,7 +40,11 @@ export function keyframeExpression(timeline: Timeline, rate: Rational): string {
   return `expr:gte(n,${perGrid}*ceil(n_forced*${timeline.segmentSeconds * timeline.grid.num}/${timeline.grid.den}))`
 }
 
-/** Seconds that a segment may last whose end waits for a keyframe of the source: two of them, 6 s apart, with usual ones. */
+/**
+ * Seconds that a segment may last whose end waits for a keyframe of the source. Keyframes just less than 6 s apart make
+ * segments of up to 12 s: the first one comes too early to end a segment of 6 s, the second one ends it. The rest is for
+ * rates such as 29.97, whose frames are longer.
+ */
 export const longestSegment = (segmentSeconds: number): number => Math.max(12.5, segmentSeconds + 6.5)
 
 /** The largest number of frames between two forced keyframes, or behind the last one. */

@@ -5,7 +5,8 @@ const MAX_BYTES = 4096
 
 /**
  * The result as JSON that always fits. When it is too long, these go first, in this order: why the last input was
- * made as it was, long output messages, all output messages, manifest keys (they follow from the output prefix), and finally the outputs that succeeded.
+ * made as it was, long output messages, all output messages, manifest keys (they follow from the output prefix), and
+ * finally the outputs that succeeded.
  */
 export function terminationMessage({ planReason, ...result }: JobResult): string {
   const whole = JSON.stringify({ ...result, ...(planReason && { planReason }) })

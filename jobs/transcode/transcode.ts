@@ -81,10 +81,15 @@ async function transcodeOne(
     if (input.type === 'image') return convertImage({ store, scratch, signal, log, progress }, input)
     // Chosen while the source is downloaded and looked at, and awaited by the encoding.
     const choosing = accelerator.get()
-    choosing.catch(() => {})
-    const manifest = await convertVideo({ ...tools, scratch, spec, progress, accelerator: choosing }, input)
-    accelerator.used(acceleratorOf(manifest))
-    return manifest
+    const isChosen = choosing.catch(() => {})
+    try {
+      const manifest = await convertVideo({ ...tools, scratch, spec, progress, accelerator: choosing }, input)
+      accelerator.used(acceleratorOf(manifest))
+      return manifest
+    } finally {
+      // A choice that ended later would take the place of what the next input has learned of the GPU.
+      await isChosen
+    }
   }
   try {
     signal.throwIfAborted()

@@ -1,10 +1,10 @@
 import t from 'tap'
-import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { conversionWorld, testCluster, testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { aRun, startRetention } from '../../../support/retention.ts'
+import { retentionItems } from '../../../support/retention-items.ts'
 
 /** The program as it runs in a pod, killed between any two steps; its termination message. Twelve processes take their time. */
 const database = await testDatabase(t)
@@ -19,20 +19,7 @@ const start = (t: Parameters<typeof startRetention>[0], run: ReturnType<typeof a
     ...(failpoint !== undefined && { failpoint }),
   })
 
-async function trashed(count: number): Promise<Uuid[]> {
-  const ids: Uuid[] = []
-  for (let i = 0; i < count; i++) {
-    const id = await world.upload()
-    await world.writeOutput(id)
-    ids.push(id)
-  }
-  await admin.query(
-    `update media set upload_status = 'completed', deleted_at = now() - interval '31 days', deleted_by = uploader_id
-      where id = any($1)`,
-    [ids],
-  )
-  return ids
-}
+const { trashed } = retentionItems({ admin, store: place.store }, world)
 
 for (const failpoint of [
   'retention.claimed',
