@@ -218,6 +218,12 @@ eachKind(t, (t, kit) => {
     )
   })
 
+  t.test('only a kind that has a place for the plan is given what a program reports of it', async (t) => {
+    const report = { percent: 1, speed: null, etaSeconds: null, stage: 'Encoding', planReason: 'one pass' } as const
+    const fields = progressFields(kit.kind, aResource(), { report, at: now })
+    t.equal(fields?.planReason, kit.kind.hasPlanReason ? 'one pass' : undefined)
+  })
+
   t.test('what a user edited in the Job is put right', async (t) => {
     t.strictSame(planFor({ job: aJob(resource, {}, { parallelism: 0 }) }).patchJob?.spec, { parallelism: 1 })
     t.strictSame(planFor({ job: aJob(resource, {}, { suspend: true, parallelism: 5 }) }).patchJob?.spec, {
