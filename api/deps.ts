@@ -1,3 +1,4 @@
+import type { Uuid } from '../lib/contract/ids.ts'
 import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
@@ -35,6 +36,8 @@ export interface ApiDeps {
   personalData: PersonalData
   /** Of the database, to this process. */
   notifications: Notifications
+  /** After the commit that ended all sign-ins of this user: the next request and open event streams see it on this replica. */
+  recheckSignIns(userId: Uuid): void
   /** The actions of all features on one kind of resource: for `can` in answers. */
   actionsOn: ActionsOn
   config: ApiConfig

@@ -111,6 +111,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     refusals,
     personalData,
     notifications,
+    recheckSignIns: auth.recheck,
   }
   const options = {
     db: fair,

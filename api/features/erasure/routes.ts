@@ -20,7 +20,7 @@ import { erasureActions } from './policy.ts'
 
 const tags = ['Erasure']
 
-export function erasureRoutes({ db, config, refusals }: ApiDeps): Route[] {
+export function erasureRoutes({ db, config, refusals, recheckSignIns }: ApiDeps): Route[] {
   const deps = () => ({ db, key: config.ERASURE_KEY })
   const start = route({
     method: 'post',
@@ -42,6 +42,8 @@ export function erasureRoutes({ db, config, refusals }: ApiDeps): Route[] {
       const userId = body.user_id ?? actor.userId
       if (userId !== actor.userId) await permitCaller(erasureActions.eraseOther, { actor, context }, refusals)
       const { row, isNew } = await requestErasure(deps(), { actor, context }, { userId, reason: body.reason ?? null })
+      // The notification of the database may arrive after the answer.
+      recheckSignIns(userId)
       return { data: toStored(row), status: isNew ? 201 : 200 }
     },
   })
