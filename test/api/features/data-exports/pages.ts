@@ -8,6 +8,7 @@ import sharp from 'sharp'
 import t from 'tap'
 import { indexPage, recordsPage } from '../../../../api/features/data-exports/pages.ts'
 import { noBrowser, openBrowser } from '../../../support/browser.ts'
+import { eventually } from '../../../support/eventually.ts'
 
 /** The pages of an archive in a browser, from the file system. `SCREENSHOTS=folder` keeps what they looked like. */
 const skip = noBrowser ?? false
@@ -113,7 +114,10 @@ for (const [name, width, colorScheme] of [
       'a closed folder loads nothing',
     )
     await page.getByText(`${FOLDER} (3)`).click()
-    await page.waitForFunction(`[...document.images].every((one) => one.naturalWidth > 0)`)
+    // Not by `waitForFunction`, which evaluates text in the page: its policy forbids that.
+    await eventually('pictures', () =>
+      page.evaluate<boolean>(`[...document.images].every((one) => one.naturalWidth > 0)`),
+    )
     t.equal(await page.locator('img').count(), 2)
     t.equal(await page.locator('video').count(), 1)
     if (shots) await page.screenshot({ path: join(shots, `archive-index-${name}.png`), fullPage: true })
