@@ -62,6 +62,7 @@ export const TranscodeJobSpec = z
       .refine((inputs) => isUnique(inputs.map((i) => i.outputPrefix)), 'every input needs an outputPrefix of its own')
       .describe('Inputs to convert, all in one pod; some may succeed and others fail')
       .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['id'] }),
+    parallelism: z.int().min(1).max(64).default(1).describe('PLACEHOLDER'),
     ...encodeFields,
     ...runFields('TranscodeJob'),
   })

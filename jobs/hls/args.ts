@@ -3,6 +3,7 @@ import { decoderThreads, encoderThreads, filterThreads } from '../ffmpeg/threads
 import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass, type Preset } from './encode-pass.ts'
 import { filterGraph, soundGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
+import { type PassPart, windowOf } from './pass-window.ts'
 import { keyframeExpression, longestGop, type Timeline } from './timeline.ts'
 
 /** Encoding stops this long after the declared end, so that a file that claims 10 s but holds an hour is refused. */
@@ -26,7 +27,7 @@ export function passArguments(pass: EncodePass, input: (options: string[]) => st
     ...['-fps_mode', 'passthrough', '-max_muxing_queue_size', '4096'],
     ...(withAudio ? AUDIO_OPTIONS : []),
     ...['-t', (presentationSeconds(source) + OVERRUN_SECONDS).toFixed(3)],
-    ...hlsOptions(streamsOf(pass), pass.timeline, folder),
+    ...(pass.part ? partOptions(pass, pass.part, folder) : hlsOptions(streamsOf(pass), pass.timeline, folder)),
   ]
 }
 
@@ -54,9 +55,18 @@ function copyArguments(pass: EncodePass, input: (options: string[]) => string[],
 export const AUDIO_OPTIONS = ['-c:a', 'aac', '-b:a', String(AUDIO_BITRATE), '-ac', '2', '-ar', String(AUDIO_RATE)]
 
 function inputOptions(pass: EncodePass): string[] {
-  if (decodesOnGpu(pass)) return ['-hwaccel', 'cuda', '-hwaccel_output_format', 'cuda', '-threads', '1']
+  const window = pass.part ? windowOptions(pass, pass.part) : []
+  if (decodesOnGpu(pass)) return ['-hwaccel', 'cuda', '-hwaccel_output_format', 'cuda', '-threads', '1', ...window]
   // Beside a copy every damaged frame counts. Of several threads, those of ffmpeg 5.1 tell of one in five.
-  return ['-threads', String(pass.timeline.starts ? 1 : decoderThreads(pass.cores, pass.source))]
+  return ['-threads', String(pass.timeline.starts ? 1 : decoderThreads(pass.cores, pass.source)), ...window]
+}
+
+function windowOptions({ source, timeline }: EncodePass, part: PassPart): string[] {
+  const { seekSeconds, readSeconds } = windowOf(source, timeline, part)
+  return [
+    ...(seekSeconds > 0 ? ['-ss', seekSeconds.toFixed(6)] : []),
+    ...(readSeconds === undefined ? [] : ['-t', readSeconds.toFixed(6)]),
+  ]
 }
 
 function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string[] {
@@ -64,7 +74,10 @@ function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string
   return [
     ...(pass.accelerator === 'gpu' ? nvencOptions(i) : x264Options(pass, gop, i)),
     ...[`-maxrate:v:${i}`, String(rendition.maxrate), `-bufsize:v:${i}`, String(rendition.bufsize)],
-    ...[`-force_key_frames:v:${i}`, keyframeExpression(pass.timeline, rendition.frameRate)],
+    ...[
+      `-force_key_frames:v:${i}`,
+      keyframeExpression(pass.timeline, rendition.frameRate, pass.part?.firstSegment ?? 0),
+    ],
     // Longer than the longest GOP, so that the encoder adds no keyframes to the forced ones.
     ...[`-g:v:${i}`, String(2 * gop + 2)],
   ]
@@ -92,6 +105,25 @@ const streamsOf = ({ renditions, withAudio }: EncodePass): string[] => [
 export const AUDIO_STREAM = `a:0,name:${AUDIO_NAME}`
 
 /**
+ * The same for a part: its segments are numbered and stamped as in the whole video. Its own beginning may be rounded up by
+ * a frame and its segments may not, so the muxer looks for the next keyframe a little earlier; there is none in between.
+ */
+function partOptions(pass: EncodePass, part: PassPart, folder: string): string[] {
+  const { source, timeline } = pass
+  const { num, den } = timeline.grid
+  return [
+    ...['-output_ts_offset', (STAMP_OFFSET + windowOf(source, timeline, part).startSeconds).toFixed(6)],
+    ...['-f', 'hls', '-hls_time', (timeline.segmentSeconds - (1.5 * den) / num).toFixed(6)],
+    ...['-hls_playlist_type', 'event', '-start_number', String(part.firstSegment)],
+    ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streamsOf(pass).join(' ')],
+    ...['-hls_segment_filename', `${folder}/%v${part.tag}_%05d.ts`, `${folder}/%v.m3u8`],
+  ]
+}
+
+/** Seconds; see `passArguments`. */
+export const STAMP_OFFSET = 10
+
+/**
  * Cuts the streams into segments and lists them: `<name>_00000.ts` and so on, and `<name>.m3u8`. Segments that begin at
  * the keyframes of a copied stream have names of their own, `<name>c_00000.ts`: an attempt may copy where another has
  * encoded, and players keep segments that they have by their names.
@@ -101,7 +133,16 @@ export const hlsOptions = (
   { segmentSeconds, starts }: Pick<Timeline, 'segmentSeconds' | 'starts'>,
   folder: string,
 ): string[] => [
-  ...['-output_ts_offset', '10', '-f', 'hls', '-hls_time', String(segmentSeconds), '-hls_playlist_type', 'event'],
+  ...[
+    '-output_ts_offset',
+    String(STAMP_OFFSET),
+    '-f',
+    'hls',
+    '-hls_time',
+    String(segmentSeconds),
+    '-hls_playlist_type',
+    'event',
+  ],
   // With temp_file a segment gets its final name only when it is complete, because the publisher reads the folder
   // while ffmpeg writes to it.
   ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streams.join(' ')],

@@ -1,6 +1,7 @@
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import type { Rendition } from './ladder.ts'
+import type { PassPart } from './pass-window.ts'
 import type { Timeline } from './timeline.ts'
 
 export const PRESETS = ['ultrafast', 'superfast', 'veryfast', 'faster', 'fast', 'medium'] as const
@@ -17,6 +18,8 @@ export interface EncodePass {
   preset: Preset
   /** Its one rendition is the video stream of the source as it is; see `copied-top.ts`. */
   copiesVideo?: boolean
+  /** Makes these segments only. */
+  part?: PassPart
 }
 
 export const AUDIO_NAME = 'audio'

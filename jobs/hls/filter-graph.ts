@@ -2,6 +2,7 @@ import { toText } from '../ffmpeg/rational.ts'
 import { presentationSeconds, type Source } from '../ffmpeg/source.ts'
 import { AUDIO_RATE, decodesOnGpu, type EncodePass } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
+import { type PassWindow, windowOf } from './pass-window.ts'
 
 /**
  * The filters of one pass. The frame rate is made constant before the split, so that frame n is the same picture in
@@ -22,14 +23,22 @@ export function filterGraph(pass: EncodePass): string {
   return sound === undefined ? video : `${video};${sound}`
 }
 
-function timing({ source }: EncodePass): string[] {
-  const extra = presentationSeconds(source) - source.videoSeconds
+function timing(pass: EncodePass): string[] {
+  const { source } = pass
+  const window = pass.part && windowOf(source, pass.timeline, pass.part)
+  // Only what makes the end of the video can tell how long its sound goes on.
+  const extra = window?.frames === undefined ? presentationSeconds(source) - source.videoSeconds : 0
   return [
     ...(source.video.interlaced ? ['bwdif=mode=send_frame:deint=interlaced'] : []),
     `fps=${toText(source.frameRate)}:start_time=0`,
     ...(extra > 0 ? [`tpad=stop_mode=clone:stop_duration=${extra.toFixed(3)}`] : []),
+    ...(window ? [trim(window), 'setpts=PTS-STARTPTS'] : []),
   ]
 }
+
+/** By the number of frames: times would be rounded. */
+const trim = ({ preroll, frames }: PassWindow): string =>
+  `trim=start_frame=${preroll}${frames === undefined ? '' : `:end_frame=${preroll + frames}`}`
 
 /**
  * Runs once for all renditions, at the size of the largest: tone mapping works in floating point and costs more than

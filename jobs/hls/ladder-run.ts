@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import { type Lead, openLead, type Sharing } from '../chunks/lead.ts'
 import type { Accelerator } from '../ffmpeg/accelerator.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
@@ -11,12 +12,20 @@ import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
+import { formatMediaPlaylist } from './media-playlist.ts'
 import { type PassPlan, planCopiedPasses, planPasses, planReasonOf } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
-import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
+import { earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
 import { runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
-import { readStart, type VerifiedStream, verifyAudio, verifySameSpan, verifyVideo } from './verify.ts'
+import {
+  readStart,
+  type VerifiedStream,
+  type VerifiedVideo,
+  verifyAudio,
+  verifySameSpan,
+  verifyVideo,
+} from './verify.ts'
 
 export interface LadderRun {
   source: ProbedSource
@@ -25,8 +34,12 @@ export interface LadderRun {
   /** The top rendition, where the source's own stream serves as it; else why it does not. */
   copied: CopiedTop | string
   segmentSeconds: number
+  /** For files of its own, beside `folder`. */
+  scratch: string
   folder: string
   publisher: Publisher
+  /** Unset: this pod makes everything. */
+  sharing?: Sharing | undefined
   accelerator: Accelerator['kind']
   cores: number
   preset: Preset
@@ -37,9 +50,11 @@ export interface LadderRun {
   onPlayable: () => void
 }
 
+type MadeVideo = VerifiedVideo & { rendition: Rendition }
+
 export interface EncodedLadder {
   /** Smallest first. */
-  videos: EncodedVideo[]
+  videos: MadeVideo[]
   audio: VerifiedStream | null
   /** How they were made, and why. */
   planReason: string
@@ -95,14 +110,24 @@ async function emptyFolder(folder: string): Promise<void> {
 }
 
 async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
-  const planReason = planReasonOf(plans, notCopied)
+  let planReason = planReasonOf(plans, { notCopied })
   run.onPlanned(planReason)
-  const videos: (EncodedVideo & { frames: number; first: number })[] = []
+  const videos: MadeVideo[] = []
   let audio: VerifiedStream | null = null
   let done = 0
-  for (const plan of plans) {
+  // Other pods begin while this one makes what plays early.
+  const leading = leadOf(run, plans).then((lead) => {
+    if (!lead) return undefined
+    planReason = planReasonOf(plans, { notCopied, chunks: lead.chunks })
+    run.onPlanned(planReason)
+    return lead
+  })
+  leading.catch(() => {}) // awaited below, unless an earlier pass fails first
+  for (const [i, plan] of plans.entries()) {
+    const lead = i > 0 ? await leading : undefined
+    const onProgress = (fraction: number) => run.onProgress(done + fraction * plan.weight)
     const make = plan.copied ? copyAndVerify : encodeAndVerify
-    const made = await make(run, plan, (fraction) => run.onProgress(done + fraction * plan.weight))
+    const made = lead ? await makeShared(run, lead, onProgress) : await make(run, plan, onProgress)
     videos.push(...made.videos)
     audio ??= made.audio
     done += plan.weight
@@ -110,6 +135,25 @@ async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: 
   verifySameSpan(videos)
   failpoint('job.encoded')
   return { videos: videos.sort((a, b) => a.rendition.height - b.rendition.height), audio, planReason }
+}
+
+/** Undefined where this pod makes the last pass alone. */
+async function leadOf(run: LadderRun, plans: readonly PassPlan[]): Promise<Lead | undefined> {
+  const [first, shared] = plans
+  const { sharing } = run
+  if (!sharing || sharing.pods < 2 || !first || !shared || first.copied) return undefined
+  return openLead({ ...run, sharing, renditions: shared.renditions })
+}
+
+/** The same as `encodeAndVerify`, of chunks that several pods have made and verified. */
+async function makeShared(run: LadderRun, lead: Lead, onProgress: (fraction: number) => void) {
+  const { videos, complaints } = await lead.make(onProgress)
+  for (const { rendition, frames } of videos) refuseBroken(run.source, complaints, { rendition, frames })
+  for (const { rendition, segments } of videos) {
+    const text = formatMediaPlaylist({ segments, ended: true }, run.segmentSeconds)
+    await run.publisher.put(`${rendition.name}.m3u8`, text, PLAYLIST_TYPE)
+  }
+  return { videos, audio: null }
 }
 
 /** That of all renditions; those beside a copied one are cut where it is. */

@@ -61,14 +61,20 @@ export function planCopiedPasses(
   ]
 }
 
-/** How the renditions are made, and why, in a sentence. `notCopied`: why the stream of the upload is not one of them. Pure. */
-export function planReasonOf(plans: readonly PassPlan[], notCopied?: string): string {
+/**
+ * How the renditions are made, and why, in a sentence. `notCopied`: why the stream of the upload is not one of them;
+ * `chunks`: into how many the last pass is cut for several pods. Pure.
+ */
+export function planReasonOf(
+  plans: readonly PassPlan[],
+  { notCopied, chunks }: { notCopied?: string | undefined; chunks?: number },
+): string {
   const [first = '', second] = plans.map(({ renditions }) => renditions.map((r) => r.name).join(', '))
   if (plans[0]?.copied) return `${first} is the stream of the upload; ${second} in one pass after it`
   const passes =
     second === undefined
       ? `${first} in one pass`
-      : `${first} in a pass of its own, so that it plays early; ${second} in one pass after it`
+      : `${first} in a pass of its own, so that it plays early; ${second} in ${chunks === undefined ? 'one pass after it' : `${chunks} chunks, which several pods share`}`
   return `${passes}; the stream of the upload is not copied: ${notCopied}`.slice(0, 256)
 }
 

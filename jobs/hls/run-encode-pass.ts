@@ -56,7 +56,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
   const [encoded, published] = await Promise.allSettled([encoding, publishing])
   run.signal.throwIfAborted()
   if (published.status === 'rejected') throw published.reason
-  if (encoded.status === 'rejected') throw explain(encoded.reason, pass)
+  if (encoded.status === 'rejected') throw explainPass(encoded.reason, pass)
   return { ...encoded.value, frames }
 }
 
@@ -84,7 +84,7 @@ const UNREADABLE =
   /Invalid data found when processing input|Cannot determine format of input stream|moov atom not found/
 
 /** ffmpeg exits with 1 for every error, so its messages decide: only messages that name bad data blame the file. */
-function explain(error: unknown, pass: EncodePass): unknown {
+export function explainPass(error: unknown, pass: EncodePass): unknown {
   if (!(error instanceof FfmpegFailed)) return error
   const { tail } = error.complaints
   if (pass.accelerator === 'gpu') {

@@ -31,13 +31,17 @@ export function firstFrameOf(timeline: Timeline, rate: Rational, k: number): num
   return framesPerGrid(timeline, rate) * onGrid
 }
 
-/** The same for ffmpeg's `-force_key_frames`: an expression that counts frames, so that nothing is rounded, or times. */
-export function keyframeExpression(timeline: Timeline, rate: Rational): string {
+/**
+ * The same for ffmpeg's `-force_key_frames`: an expression that counts frames, so that nothing is rounded, or times. The
+ * encoder's frames are counted from the beginning of segment `from`.
+ */
+export function keyframeExpression(timeline: Timeline, rate: Rational, from = 0): string {
   const perGrid = framesPerGrid(timeline, rate)
   // A list forces the first frame at or after each time, which ffmpeg rounds to the encoder's clock: often to whole frames.
   const timeOf = (start: number) => Math.max(0, ((perGrid * start - 0.25) * rate.den) / rate.num).toFixed(6)
   if (timeline.starts) return timeline.starts.map(timeOf).join(',')
-  return `expr:gte(n,${perGrid}*ceil(n_forced*${timeline.segmentSeconds * timeline.grid.num}/${timeline.grid.den}))`
+  const [n, k] = from === 0 ? ['n', 'n_forced'] : [`n+${firstFrameOf(timeline, rate, from)}`, `(n_forced+${from})`]
+  return `expr:gte(${n},${perGrid}*ceil(${k}*${timeline.segmentSeconds * timeline.grid.num}/${timeline.grid.den}))`
 }
 
 /**
@@ -65,10 +69,14 @@ export interface Layout {
   offset?: number
 }
 
-/** The layout of a rendition with this many frames: each segment has one keyframe, at its beginning. */
-export function segmentLayout(timeline: Timeline, rate: Rational, frames: number): Layout {
+/**
+ * The layout of a rendition with this many frames, which begins with segment `from`: each segment has one keyframe, at its
+ * beginning.
+ */
+export function segmentLayout(timeline: Timeline, rate: Rational, frames: number, from = 0): Layout {
   const starts: number[] = []
-  for (let k = 0; firstFrameOf(timeline, rate, k) < frames; k++) starts.push(firstFrameOf(timeline, rate, k))
+  const startOf = (k: number) => firstFrameOf(timeline, rate, from + k) - firstFrameOf(timeline, rate, from)
+  for (let k = 0; startOf(k) < frames; k++) starts.push(startOf(k))
   return { frames, keyframes: starts, starts }
 }
 

@@ -6,6 +6,8 @@ import { Manifest, type VideoManifest } from '../../lib/contract/manifest.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import type { Sharing } from '../chunks/lead.ts'
+import { openProtocol } from '../chunks/protocol.ts'
 import type { Accelerator } from '../ffmpeg/accelerator.ts'
 import { type ProbedSource, probe } from '../ffmpeg/probe.ts'
 import { LIMITS, presentationSeconds } from '../ffmpeg/source.ts'
@@ -27,7 +29,7 @@ export interface ConvertTools {
   store: ObjectStore
   /** An empty folder for this input. The caller removes it. */
   scratch: string
-  spec: Pick<TranscodeJobSpec, 'renditions' | 'segmentSeconds' | 'accelerator'>
+  spec: Pick<TranscodeJobSpec, 'inputs' | 'renditions' | 'segmentSeconds' | 'accelerator' | 'parallelism'>
   accelerator: Promise<Accelerator>
   cores: number
   preset: Preset
@@ -51,9 +53,10 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
   const plan = await planLadder(tools, source, sourcePath)
   const { targetSeconds } = plan
   const publisher = openPublisher({ store, prefix: input.outputPrefix, folder, targetSeconds, signal })
+  const sharing = sharingOf(tools, input)
   const startedAt = performance.now()
   try {
-    const { ladder, accelerator } = await encode(tools, plan, { source, sourcePath, folder, publisher })
+    const { ladder, accelerator } = await encode(tools, plan, { source, sourcePath, folder, publisher, sharing })
     const wallSeconds = (performance.now() - startedAt) / 1000
     progress.at('Publishing', 0)
     const images = await publishPoster({
@@ -64,11 +67,28 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
       sourcePath,
       folder: scratch,
     })
-    return await commit(tools, input, source, ladder, { ...plan, publisher, accelerator, wallSeconds, images })
+    const made = { ...plan, publisher, accelerator, wallSeconds, images }
+    const manifest = await commit(tools, input, source, ladder, made)
+    if (sharing) await clearShared(tools, sharing, ladder)
+    return manifest
   } catch (error) {
-    if (error instanceof PermanentError) await withdraw(tools, input.outputPrefix, publisher)
+    if (error instanceof PermanentError) await withdraw(tools, input.outputPrefix, publisher, sharing)
     throw error
   }
+}
+
+/** Several inputs are converted by one pod, one after another. */
+function sharingOf({ spec, store }: ConvertTools, input: TranscodeInput): Sharing | undefined {
+  const pods = spec.inputs.length === 1 ? spec.parallelism : 1
+  return pods > 1 ? { pods, store, sourceKey: input.sourceKey, prefix: input.outputPrefix } : undefined
+}
+
+/** Best effort: what is left is removed with the media item. */
+async function clearShared({ log, signal }: ConvertTools, { store, prefix }: Sharing, made?: EncodedLadder) {
+  const kept = made?.videos.flatMap(({ segments }) => segments.map(({ uri }) => uri)) ?? []
+  await openProtocol(store, prefix, signal)
+    .clear(new Set(kept))
+    .catch((error: unknown) => log.warn({ err: error, prefix }, 'could not remove what the pods told each other'))
 }
 
 interface LadderPlan {
@@ -93,9 +113,10 @@ async function planLadder(
 async function encode(
   tools: ConvertTools,
   { ladder, copied }: LadderPlan,
-  { source, sourcePath, folder, publisher }: Pick<LadderRun, 'source' | 'sourcePath' | 'folder' | 'publisher'>,
+  given: Pick<LadderRun, 'source' | 'sourcePath' | 'folder' | 'publisher' | 'sharing'>,
 ): Promise<{ ladder: EncodedLadder; accelerator: Accelerator }> {
   const { spec, progress } = tools
+  const { source, folder, publisher } = given
   const seconds = presentationSeconds(source)
   const chosen = await tools.accelerator
   const run = async (kind: Accelerator['kind']) => {
@@ -103,13 +124,10 @@ async function encode(
     await mkdir(folder)
     const options: LadderRun = {
       ...tools,
-      source,
-      sourcePath,
+      ...given,
       ladder,
       copied,
       segmentSeconds: spec.segmentSeconds,
-      folder,
-      publisher,
       accelerator: kind,
       onProgress: (fraction) => progress.at('Encoding', fraction, seconds),
       onPlanned: progress.planned,
@@ -180,9 +198,12 @@ async function commit(
 }
 
 /** Best effort. Keeps the files when another attempt has committed meanwhile: its files have the same names. */
-async function withdraw({ store, log, signal }: ConvertTools, prefix: string, publisher: Publisher): Promise<void> {
+async function withdraw(tools: ConvertTools, prefix: string, publisher: Publisher, sharing?: Sharing): Promise<void> {
+  const { store, log, signal } = tools
   try {
-    if (!(await findManifest(store, prefix, Manifest, signal))) await publisher.withdraw()
+    if (await findManifest(store, prefix, Manifest, signal)) return
+    await publisher.withdraw()
+    if (sharing) await clearShared(tools, sharing)
   } catch (error) {
     log.warn({ err: error, prefix }, 'could not remove the published files of a bad input')
   }

@@ -3,7 +3,13 @@ import { json } from '../../lib/runtime/config.ts'
 import { runEncodeJob } from '../hls/encode-job.ts'
 import { transcode } from './transcode.ts'
 
-const Spec = TranscodeJobSpec.pick({ inputs: true, renditions: true, segmentSeconds: true, accelerator: true })
+const Spec = TranscodeJobSpec.pick({
+  inputs: true,
+  renditions: true,
+  segmentSeconds: true,
+  accelerator: true,
+  parallelism: true,
+})
 
 /** JOB_SPEC is the part of the TranscodeJob's spec that a job needs. */
 const own = {

@@ -15,7 +15,10 @@ import type { JobOutcome } from '../runtime/run-job.ts'
 import { convertVideo } from './convert.ts'
 import { convertImage } from './convert-image.ts'
 
-export type TranscodeSpec = Pick<TranscodeJobSpec, 'inputs' | 'renditions' | 'segmentSeconds' | 'accelerator'>
+export type TranscodeSpec = Pick<
+  TranscodeJobSpec,
+  'inputs' | 'renditions' | 'segmentSeconds' | 'accelerator' | 'parallelism'
+>
 
 export interface TranscodeTools {
   store: ObjectStore

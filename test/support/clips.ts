@@ -56,6 +56,14 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
+  /** Long enough for several pods: two renditions, pictures in another order, an index at its end, and keyframes too rare for copying it. */
+  shared62: {
+    args: [
+      ...[...picture('720x720', 10, 62), ...sound(62), '-c:v', 'libx264', '-preset', 'superfast', '-g', '200'],
+      ...['-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
+    ],
+    extension: 'mp4',
+  },
   portrait: { args: [...picture('406x720', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
   /** Stored lying, shown standing: 640x360 with a display matrix. */
   upright: { args: [...picture('640x360', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },

@@ -1,5 +1,6 @@
 import { writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { runChunksJob } from '../../jobs/chunks/job.ts'
 import { runHighlightJob } from '../../jobs/highlight/job.ts'
 import { runTranscodeJob } from '../../jobs/transcode/job.ts'
 import { writeLogs } from '../../lib/runtime/log.ts'
@@ -10,7 +11,7 @@ import { writeLogs } from '../../lib/runtime/log.ts'
  * what it writes. It ends with its input, and what would end the program of a Job ends it, too.
  */
 const MARK = process.argv[2] ?? ''
-const JOBS = { highlight: runHighlightJob, transcode: runTranscodeJob }
+const JOBS = { chunks: runChunksJob, highlight: runHighlightJob, transcode: runTranscodeJob }
 
 export interface HostedJob {
   program: keyof typeof JOBS

@@ -65,9 +65,11 @@ export async function jobBench(t: Teardown, program: HostedJob['program'], prefi
 
   const logName = () => join(folder, `termination-${Math.random()}`)
 
-  function start(spec: object, env: Record<string, string> = {}): Started {
+  const start = (spec: object, env: Record<string, string> = {}) => startAs(program, spec, env)
+
+  function startAs(name: string, spec: object, env: Record<string, string> = {}): Started {
     const log = logName()
-    const child = spawn(process.execPath, [join(import.meta.dirname, `../../jobs/${program}/main.ts`)], {
+    const child = spawn(process.execPath, [join(import.meta.dirname, `../../jobs/${name}/main.ts`)], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...quickStart(), ...environment(log, spec, env) },
     })
@@ -92,6 +94,8 @@ export async function jobBench(t: Teardown, program: HostedJob['program'], prefi
     store,
     bytes,
     start,
+    /** Another program on the same store. */
+    startAs,
     run,
     prefix,
     /** What was left in the work folder: nothing, when a program tidied up. */

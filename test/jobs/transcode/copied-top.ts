@@ -95,7 +95,7 @@ t.test('a copy that is not what its packets promised is replaced by what the enc
   const { targetSeconds } = copied
   const publisher = openPublisher({ store, prefix: 'p/', folder, targetSeconds, signal })
   const { videos, planReason } = await runLadder({
-    ...{ source, sourcePath, ladder, segmentSeconds: 6, folder, publisher, signal, log: quietLog() },
+    ...{ source, sourcePath, ladder, segmentSeconds: 6, scratch: place, folder, publisher, signal, log: quietLog() },
     ...{
       accelerator: 'cpu',
       cores: 2,

@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { EXIT } from '../../lib/contract/job-result.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { runFfmpeg } from '../ffmpeg/ffmpeg.ts'
+import { guardedInput } from '../ffmpeg/input.ts'
+import type { ProbedSource } from '../ffmpeg/probe.ts'
+import { toNumber } from '../ffmpeg/rational.ts'
+import { presentationSeconds } from '../ffmpeg/source.ts'
+import { passArguments } from '../hls/args.ts'
+import type { EncodePass, Preset } from '../hls/encode-pass.ts'
+import type { Rendition } from '../hls/ladder.ts'
+import { explainPass, limitFor } from '../hls/run-encode-pass.ts'
+import { firstFrameOf, segmentLayout, type Timeline } from '../hls/timeline.ts'
+import { type VerifiedVideo, verifyVideo } from '../hls/verify.ts'
+import { TransientError } from '../runtime/failure.ts'
+import type { ChunkPart, Protocol, SharedPlan } from './protocol.ts'
+
+export interface ChunkTools {
+  store: ObjectStore
+  protocol: Protocol
+  prefix: string
+  /** For the files of one chunk, which are removed. */
+  scratch: string
+  cores: number
+  preset: Preset
+  signal: AbortSignal
+}
+
+export interface ChunkRun extends ChunkTools {
+  plan: SharedPlan
+  chunk: number
+  source: ProbedSource
+  sourcePath: string
+  by: string
+  /** 0 to 1. */
+  onProgress?(fraction: number): void
+  /** Refuses frames that were not decoded cleanly: where only a part of the source is read, that may be the reason. */
+  refuseDamage?: boolean
+  /** Whether it is still wanted: asked before anything is uploaded. */
+  isWanted?(): Promise<boolean>
+}
+
+const AT_ONCE = 4
+
+/**
+ * Encodes a chunk, verifies it, uploads its segments and then writes its part, which is the commit: what dies before leaves
+ * segments that no playlist will name.
+ */
+export async function encodeChunk(run: ChunkRun): Promise<void> {
+  const { plan, chunk, protocol, by } = run
+  const startedAt = performance.now()
+  const folder = join(run.scratch, `chunk-${chunk}`)
+  await rm(folder, { recursive: true, force: true })
+  await mkdir(folder, { recursive: true })
+  try {
+    const { videos, damaged, endedEarly } = await encodeAndVerify(run, folder)
+    if (run.isWanted && !(await run.isWanted())) return
+    for (const { name, segments } of videos) await uploadAll(run, folder, name, segments)
+    failpoint('chunk.uploaded')
+    const seconds = (performance.now() - startedAt) / 1000
+    const part: ChunkPart = { version: 1, by, seconds, damaged, endedEarly, renditions: videos }
+    await protocol.writePart(plan.id, chunk, part)
+    failpoint('chunk.done')
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function encodeAndVerify(run: ChunkRun, folder: string) {
+  const { plan, source, sourcePath, cores, preset, signal } = run
+  const { firstSegment, segments } = plan.chunks[run.chunk] ?? { firstSegment: 0, segments: undefined }
+  const timeline: Timeline = { segmentSeconds: plan.segmentSeconds, grid: plan.grid }
+  const pass: EncodePass = {
+    ...{ source, timeline, cores, preset },
+    renditions: plan.renditions,
+    withAudio: false,
+    accelerator: plan.accelerator,
+    part: { firstSegment, segments, tag: `x${randomBytes(4).toString('hex')}` },
+  }
+  const seconds = secondsOf(pass)
+  const report = await runFfmpeg({
+    args: passArguments(pass, (options) => guardedInput('upload', sourcePath, options), folder),
+    signal,
+    limitMs: limitFor(seconds),
+    onProgress: (p) => run.onProgress?.(Math.min(1, (p.seconds ?? 0) / Math.max(0.1, seconds))),
+  }).catch((error: unknown) => {
+    signal.throwIfAborted()
+    throw explainPass(error, pass)
+  })
+  if (run.refuseDamage && (report.damaged > 0 || report.endedEarly)) {
+    throw new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${report.damaged} frames are damaged`)
+  }
+  const videos: ChunkPart['renditions'] = []
+  for (const rendition of plan.renditions) {
+    const made = await verifyVideo(folder, rendition, layoutOf(pass, rendition), signal)
+    videos.push({ name: rendition.name, ...described(made) })
+  }
+  return { videos, damaged: report.damaged, endedEarly: report.endedEarly }
+}
+
+const described = ({ codec, frames, first, segments }: VerifiedVideo) => ({ codec, frames, first, segments })
+
+/** All frames of a chunk are due; how many the end of the video has is known when they are there. */
+const layoutOf =
+  ({ timeline, part }: EncodePass, { frameRate }: Rendition) =>
+  (found: number) => {
+    const { firstSegment = 0, segments } = part ?? {}
+    const due = (k: number) => firstFrameOf(timeline, frameRate, k)
+    const frames = segments === undefined ? found : due(firstSegment + segments) - due(firstSegment)
+    return segmentLayout(timeline, frameRate, frames, firstSegment)
+  }
+
+function secondsOf({ source, timeline, part }: EncodePass): number {
+  const { firstSegment = 0, segments } = part ?? {}
+  const at = (k: number) => firstFrameOf(timeline, timeline.grid, k) / toNumber(timeline.grid)
+  return (segments === undefined ? presentationSeconds(source) : at(firstSegment + segments)) - at(firstSegment)
+}
+
+async function uploadAll(
+  { store, prefix, signal }: ChunkRun,
+  folder: string,
+  name: string,
+  segments: readonly { uri: string; bytes: number }[],
+): Promise<void> {
+  for (let from = 0; from < segments.length; from += AT_ONCE) {
+    await Promise.all(
+      segments.slice(from, from + AT_ONCE).map(async ({ uri, bytes }) => {
+        const options = { contentType: 'video/mp2t', signal }
+        const { size } = await store.upload(join(folder, uri), prefix + uri, options)
+        if (size === bytes) return
+        throw new TransientError(EXIT.transient, 'StoreUnavailable', `${name} arrived with ${size} of ${bytes} bytes`)
+      }),
+    )
+  }
+}

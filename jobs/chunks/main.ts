@@ -1,0 +1,4 @@
+import { endAtSignals } from '../../lib/runtime/lifecycle.ts'
+
+endAtSignals()
+await import('./program.ts')

@@ -1,0 +1,261 @@
+import t from 'tap'
+import { openRangeScan } from '../../../jobs/chunks/byte-ranges.ts'
+import { chooseChunk } from '../../../jobs/chunks/choose.ts'
+import { chunksOf, segmentsOf } from '../../../jobs/chunks/layout.ts'
+import { type ByteRange, type ChunkPart, SharedPlan } from '../../../jobs/chunks/protocol.ts'
+import { missingOf } from '../../../jobs/chunks/sparse-source.ts'
+import { stitch } from '../../../jobs/chunks/stitch.ts'
+import { rational } from '../../../jobs/ffmpeg/rational.ts'
+import { firstFrameOf, timelineOf } from '../../../jobs/hls/timeline.ts'
+
+/** How a video is shared by several pods: all decisions, without any file. */
+
+const ntsc = timelineOf([{ frameRate: rational(30_000, 1001) }], 6)
+const FILM_FRAMES = Math.round((7200 * 30_000) / 1001)
+
+t.test('the segments of a video are counted, also at rates that are no whole numbers', async (t) => {
+  const thirty = timelineOf([{ frameRate: rational(30) }], 6)
+  t.strictSame(
+    [0, 1, 180, 181, 360, 1800].map((frames) => segmentsOf(thirty, frames)),
+    [0, 1, 1, 2, 2, 10],
+  )
+  for (const k of [1, 99, 1198]) {
+    const begins = firstFrameOf(ntsc, ntsc.grid, k)
+    t.strictSame([segmentsOf(ntsc, begins), segmentsOf(ntsc, begins + 1)], [k, k + 1], `segment ${k}`)
+  }
+})
+
+t.test('chunks follow each other, are 30 to 120 seconds long, and the last one goes to the end', async (t) => {
+  const seconds = (s: number) => Math.round((s * 30_000) / 1001)
+  const table: [number, number, number, number][] = [
+    // Seconds of video, pods, chunks, segments of each.
+    [10, 4, 0, 0],
+    [36, 4, 0, 0],
+    [60, 4, 2, 5],
+    [600, 2, 8, 13],
+    [7200, 2, 60, 20],
+    [7200, 14, 55, 22],
+    [7200, 64, 240, 5],
+    [14_400, 64, 240, 10],
+  ]
+  for (const [length, pods, count] of table) {
+    const chunks = chunksOf(ntsc, seconds(length), pods)
+    t.equal(chunks.length > 0, count > 0, `${length} s by ${pods}`)
+    let next = 0
+    for (const { firstSegment, segments } of chunks.slice(0, -1)) {
+      t.equal(firstSegment, next)
+      t.ok(segments && segments >= 5 && segments <= 20)
+      next += segments ?? 0
+    }
+    if (count === 0) continue
+    const rest = segmentsOf(ntsc, seconds(length)) - next
+    t.match(chunks.at(-1), { firstSegment: next, segments: undefined })
+    t.ok(rest >= 2 && rest <= 21, 'the last one is never empty where a container promises a little too much', { rest })
+    t.ok(chunks.length >= Math.min(3.7 * pods, Math.floor(length / 42)), 'enough for all pods', {
+      chunks: chunks.length,
+    })
+  }
+  t.ok(chunksOf(ntsc, FILM_FRAMES, 64).length <= 512)
+})
+
+t.test('a pod goes on with its own chunk, then takes one that is free, then one whose pod is late', async (t) => {
+  const choose = (claims: [number, string][], done: number[], late: number[] = [], start = 2) =>
+    chooseChunk(
+      { claims: new Map(claims), done: new Set(done) },
+      { me: 'me', chunks: 4, start, isOverdue: (chunk) => late.includes(chunk) },
+    )
+  t.equal(choose([], []), 2, 'begins at its own place')
+  t.equal(choose([[2, 'a']], []), 3)
+  t.equal(
+    choose(
+      [
+        [2, 'a'],
+        [3, 'b'],
+      ],
+      [],
+    ),
+    0,
+    'and goes round',
+  )
+  t.equal(choose([[1, 'me']], []), 1, 'goes on with its own')
+  t.equal(choose([[1, 'me']], [1]), 2, 'which may be done')
+  t.equal(
+    choose(
+      [
+        [0, 'a'],
+        [1, 'b'],
+      ],
+      [2, 3],
+    ),
+    undefined,
+    'waits',
+  )
+  t.equal(
+    choose(
+      [
+        [0, 'a'],
+        [1, 'b'],
+      ],
+      [2, 3],
+      [0],
+    ),
+    0,
+    'takes over',
+  )
+  t.equal(choose([], [0, 1, 2, 3], [0]), undefined, 'all done')
+})
+
+t.test('of the source a pod reads the index, and from the keyframe before its chunk', async (t) => {
+  const MB = 1024 * 1024
+  const size = 400 * MB
+  const scan = openRangeScan(
+    [
+      { from: 0, to: 40 },
+      { from: 58, to: 100 },
+      { from: 98, to: undefined },
+    ],
+    size,
+  )
+  // A second is 2 MiB, behind 10 MiB of index; every tenth frame is a keyframe, and frames are stored out of order.
+  for (let k = 0; k < 150; k++) {
+    scan.add({ pts: k % 2 === 0 ? k + 1 : k - 1, bytes: 2 * MB, at: (10 + 2 * k) * MB, isKey: k % 10 === 1 })
+  }
+  scan.add({ pts: 3, bytes: 10, at: size - 5, isKey: false })
+  const { header, ranges } = scan.end()
+  t.strictSame(header, [
+    [0, 14 * MB],
+    [310 * MB, size],
+  ])
+  t.strictSame(
+    ranges.map(([from, to]) => [from / MB, to / MB]),
+    [
+      [0, 95],
+      [91, 215],
+      [171, 311],
+    ],
+  )
+})
+
+t.test('only what is missing is read', async (t) => {
+  const table: [ByteRange[], ByteRange[], ByteRange[]][] = [
+    [[[0, 10]], [], [[0, 10]]],
+    [
+      [
+        [0, 10],
+        [5, 20],
+      ],
+      [],
+      [[0, 20]],
+    ],
+    [
+      [[0, 10]],
+      [[3, 5]],
+      [
+        [0, 3],
+        [5, 10],
+      ],
+    ],
+    [
+      [[0, 10]],
+      [
+        [0, 4],
+        [4, 10],
+      ],
+      [],
+    ],
+    [
+      [
+        [0, 10],
+        [20, 30],
+      ],
+      [[8, 22]],
+      [
+        [0, 8],
+        [22, 30],
+      ],
+    ],
+    [[[5, 5]], [], []],
+  ]
+  for (const [wanted, present, left] of table) t.strictSame(missingOf(wanted, present), left)
+})
+
+const plan: SharedPlan = {
+  version: 1,
+  id: '0123456789abcdef',
+  sourceKey: 'org/o/media/m/original',
+  sourceBytes: 1000,
+  header: [[0, 100]],
+  source: {
+    container: 'mov,mp4',
+    startSeconds: 0,
+    video: { index: 0, codec: 'h264', pixelFormat: 'yuv420p', interlaced: false, colorSpace: null },
+    ...{ width: 1280, height: 720, rotation: 0, videoSeconds: 60.06, audioSeconds: null },
+    ...{ frameRate: rational(30_000, 1001), averageFrameRate: 29.97, variableFrameRate: false, hdr: null },
+  },
+  grid: rational(30_000, 1001),
+  segmentSeconds: 6,
+  renditions: [
+    { name: '720p', width: 1280, height: 720, frameRate: rational(30_000, 1001), step: 1, maxrate: 3e6, bufsize: 6e6 },
+  ],
+  accelerator: 'cpu',
+  preset: 'veryfast',
+  chunks: [
+    { firstSegment: 0, segments: 5, bytes: [0, 500] },
+    { firstSegment: 5, bytes: [400, 1000] },
+  ],
+}
+const segmentsFrom = (from: number, count: number) =>
+  Array.from({ length: count }, (_, k) => ({
+    uri: `720pxaaaaaaaa_${String(from + k).padStart(5, '0')}.ts`,
+    seconds: 6.006,
+    bytes: 10,
+  }))
+const partOf = (
+  from: number,
+  count: number,
+  frames: number,
+  more: Partial<ChunkPart['renditions'][0]> = {},
+): ChunkPart => ({
+  ...{ version: 1, by: 'lead', seconds: 1, damaged: 1, endedEarly: false },
+  renditions: [
+    {
+      ...{ name: '720p', codec: 'avc1.64001f', frames, segments: segmentsFrom(from, count) },
+      first: 10.08 + (from === 0 ? 0 : (900 * 1001) / 30_000),
+      ...more,
+    },
+  ],
+})
+
+t.test('parts are joined where every frame is there once, at its time', async (t) => {
+  const parts = [partOf(0, 5, 900), partOf(5, 5, 900)]
+  const made = stitch(plan, parts)
+  if (typeof made === 'string') throw new Error(made)
+  t.match(made.videos, [{ frames: 1800, first: 10.08, codec: 'avc1.64001f', rendition: { name: '720p' } }])
+  t.equal(made.videos[0]?.segments.length, 10)
+  t.match(made.complaints, { damaged: 2, endedEarly: false })
+  const table: [string, ChunkPart[]][] = [
+    ['720p: chunk 1 does not have it', [partOf(0, 5, 900)]],
+    ['720p: chunk 1 does not have it', [partOf(0, 5, 900), partOf(5, 5, 900, { name: '360p' })]],
+    ['720p: chunk 1 begins with frame 900 after 899', [partOf(0, 5, 899), partOf(5, 5, 900)]],
+    ['720p: chunk 1 begins at 40.2 s', [partOf(0, 5, 900), partOf(5, 5, 900, { first: 40.2 })]],
+    ['720p: chunk 1 is hvc1, not avc1.64001f', [partOf(0, 5, 900), partOf(5, 5, 900, { codec: 'hvc1' })]],
+    ['720p: chunk 1 has gaps', [partOf(0, 5, 900), partOf(5, 5, 900, { segments: segmentsFrom(6, 4) })]],
+  ]
+  for (const [fault, given] of table) t.equal(stitch(plan, given), fault)
+})
+
+t.test('a plan that another pod wrote is checked like an upload', async (t) => {
+  t.ok(SharedPlan.safeParse(plan).success)
+  const { source } = plan
+  const hostile: Record<string, unknown> = {
+    filter: { ...plan, source: { ...source, hdr: 'arib-std-b67,movie=/etc/passwd' } },
+    pixels: { ...plan, source: { ...source, video: { ...source.video, pixelFormat: 'a;b' } } },
+    path: { ...plan, sourceKey: 'a b' },
+    name: { ...plan, renditions: [{ ...plan.renditions[0], name: '../x' }] },
+    id: { ...plan, id: '../../0123456789a' },
+    endless: { ...plan, chunks: Array.from({ length: 513 }, () => plan.chunks[0]) },
+    alone: { ...plan, chunks: plan.chunks.slice(1) },
+    rate: { ...plan, grid: { num: 30, den: 0 } },
+  }
+  for (const [name, value] of Object.entries(hostile)) t.notOk(SharedPlan.safeParse(value).success, name)
+})

@@ -1,0 +1,136 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { openLead } from '../../../jobs/chunks/lead.ts'
+import { openProtocol } from '../../../jobs/chunks/protocol.ts'
+import { probe } from '../../../jobs/ffmpeg/probe.ts'
+import { ladderOf } from '../../../jobs/hls/ladder.ts'
+import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
+import { clip } from '../../support/clips.ts'
+import { eventually } from '../../support/eventually.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+import { transcodeBench } from '../../support/transcode-run.ts'
+
+/** A video that several pods convert: the real programs on one store, killed where it hurts. */
+const run = promisify(execFile)
+type Bench = Awaited<ReturnType<typeof transcodeBench>>
+const FRAMES = 620
+const SPEC = { renditions: ['360p', '720p'] as ('360p' | '720p')[], parallelism: 3 }
+
+async function opened(t: Test) {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('shared62'))
+  const helper = (index: number, env: Record<string, string> = {}) =>
+    bench.startAs('chunks', { inputs: [input], ...SPEC }, { JOB_COMPLETION_INDEX: String(index), ...env })
+  return { bench, input, helper }
+}
+
+const tagOf = (uri: string) => /^720px([0-9a-f]{8})_/.exec(uri)?.[1] ?? ''
+async function listed(bench: Bench, name: string): Promise<string[]> {
+  return parseMediaPlaylist(await bench.text(`${name}.m3u8`))?.segments.map((s) => s.uri) ?? []
+}
+
+/** All that a player would find: the playlists and nothing else, every frame once and at its time. */
+async function judge(t: Test, bench: Bench): Promise<string[]> {
+  const uris = await listed(bench, '720p')
+  const keys = await bench.keys()
+  t.strictSame(keys.filter((key) => key.startsWith('720p_') || key.startsWith('720px')).sort(), [...uris].sort())
+  t.strictSame(
+    keys.filter((key) => key.startsWith('chunks/')),
+    [],
+    'nothing is left of what the pods told each other',
+  )
+  t.strictSame(
+    uris.map((uri) => Number(uri.slice(-8, -3))),
+    uris.map((_, k) => k),
+  )
+  const folder = await bench.checkout()
+  const times: number[][] = []
+  for (const name of ['360p', '720p']) {
+    const { stdout } = await run(
+      'ffprobe',
+      ['-v', 'error', '-show_entries', 'packet=pts_time', '-of', 'csv=p=0', join(folder, `${name}.m3u8`)],
+      { maxBuffer: 1 << 24 },
+    )
+    times.push([...stdout.matchAll(/^(\d+\.\d+)/gm)].map(([, at]) => Number(at)).sort((a, b) => a - b))
+  }
+  t.equal(times[0]?.length, FRAMES)
+  t.strictSame(times[1], times[0], 'the renditions have the same frames at the same times')
+  const { stderr } = await run('ffmpeg', ['-v', 'error', '-i', join(folder, '720p.m3u8'), '-f', 'null', '-'])
+  // Each encoder counts the packets of its transport stream anew.
+  t.equal(stderr.replace(/^.*Packet corrupt.*\n/gm, ''), '', 'all of it can be decoded')
+  return uris
+}
+
+t.test(
+  'three pods share a video; one dies with a chunk that is uploaded and not told of, and is replaced',
+  async (t) => {
+    const { bench, input, helper } = await opened(t)
+    const lead = bench.start([input], SPEC, { KEEPSAKE_FAILPOINT: 'none' })
+    const [dying, other] = [helper(0, { KEEPSAKE_FAILPOINT: 'chunk.uploaded' }), helper(1)]
+    t.match(await dying.finished, { killedBy: 'SIGKILL' })
+    const lost = (await bench.keys()).filter((key) => key.startsWith('720px')).map(tagOf)
+    t.ok(lost.length > 0)
+    const [replaced, first] = [helper(0), await lead.finished]
+    t.equal(first.exit, 0, 'the pod that leads', { output: first.output })
+    t.match(
+      first.result?.planReason,
+      /^360p in a pass of its own, so that it plays early; 720p in 2 chunks, which several/,
+    )
+    for (const { finished } of [replaced, other]) t.match(await finished, { exit: 0, result: { ok: true } })
+    const uris = await judge(t, bench)
+    const tags = new Set(uris.map(tagOf))
+    t.equal(tags.size, 2, 'each chunk was encoded by a process of its own')
+    t.match((await bench.manifest()).hls.renditions, [{ segments: 11 }, { segments: 11 }])
+  },
+)
+
+t.test('the pod that leads needs no other one, and goes on where its last attempt has died', async (t) => {
+  const { bench, input } = await opened(t)
+  const died = await bench.start([input], SPEC, { KEEPSAKE_FAILPOINT: 'chunk.done:1' }).finished
+  t.equal(died.killedBy, 'SIGKILL')
+  const before = new Set((await bench.keys()).filter((key) => key.startsWith('720px')))
+  t.ok((await bench.text('master.m3u8')).includes('360p.m3u8'), 'it plays meanwhile')
+  const { exit, output } = await bench.start([input], SPEC).finished
+  t.equal(exit, 0, 'exits with 0', { output })
+  const uris = await judge(t, bench)
+  t.equal(uris.filter((uri) => before.has(uri)).length, 5, 'one of two chunks was there')
+})
+
+t.test('what another pod claims and does not make is taken over; parts that do not fit are thrown away', async (t) => {
+  const place = t.testdir({ store: {}, scratch: {} })
+  const store = openFolderStore({ folder: join(place, 'store') })
+  const { signal } = new AbortController()
+  const sourcePath = await clip('shared62')
+  const source = await probe(sourcePath, signal)
+  const ladder = ladderOf(source, ['360p', '720p'])
+  const sharing = { pods: 3, store, sourceKey: 'org/o/original', prefix: 'p/', timing: { pollMs: 50, overdueMs: 300 } }
+  const lead = await openLead({
+    ...{ sharing, source, sourcePath, ladder, renditions: ladder.slice(0, 1), segmentSeconds: 6 },
+    ...{ accelerator: 'cpu', preset: 'ultrafast', cores: 2, scratch: join(place, 'scratch'), signal, log: quietLog() },
+  })
+  const protocol = openProtocol(store, 'p/', signal)
+  const plan = await protocol.readPlan()
+  if (!lead || !plan) throw new Error('not shared')
+  t.notMatch(JSON.stringify(plan), /location|camera|capturedAt/)
+  for (const chunk of plan.chunks.keys()) await protocol.claim(plan.id, chunk, 'helper-7')
+  const seen: number[] = []
+  const { videos } = await lead.make((fraction) => void seen.push(fraction))
+  t.match(videos, [{ rendition: { name: '360p' }, frames: FRAMES }])
+  t.equal(seen.at(-1), 1)
+
+  const part = await protocol.readPart(plan.id, 1)
+  if (!part) throw new Error('no part')
+  const [made] = part.renditions
+  await protocol.writePart(plan.id, 1, { ...part, renditions: [{ ...made, first: 11 } as never] })
+  await t.rejects(
+    lead.make(() => {}),
+    { reason: 'VerificationFailed', message: /chunk 1 begins at 11 s/ },
+  )
+  await eventually('an empty store', async () => {
+    for await (const _ of store.list('p/')) return false
+    return true
+  })
+})
