@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { help } from '../../../jobs/chunks/help.ts'
 import { openLead } from '../../../jobs/chunks/lead.ts'
 import { openProtocol } from '../../../jobs/chunks/protocol.ts'
 import { probe } from '../../../jobs/ffmpeg/probe.ts'
@@ -99,38 +100,71 @@ t.test('the pod that leads needs no other one, and goes on where its last attemp
   t.equal(uris.filter((uri) => before.has(uri)).length, 5, 'one of two chunks was there')
 })
 
-t.test('what another pod claims and does not make is taken over; parts that do not fit are thrown away', async (t) => {
-  const place = t.testdir({ store: {}, scratch: {} })
-  const store = openFolderStore({ folder: join(place, 'store') })
-  const { signal } = new AbortController()
-  const sourcePath = await clip('shared62')
-  const source = await probe(sourcePath, signal)
-  const ladder = ladderOf(source, ['360p', '720p'])
-  const sharing = { pods: 3, store, sourceKey: 'org/o/original', prefix: 'p/', timing: { pollMs: 50, overdueMs: 300 } }
-  const lead = await openLead({
-    ...{ sharing, source, sourcePath, ladder, renditions: ladder.slice(0, 1), segmentSeconds: 6 },
-    ...{ accelerator: 'cpu', preset: 'ultrafast', cores: 2, scratch: join(place, 'scratch'), signal, log: quietLog() },
-  })
-  const protocol = openProtocol(store, 'p/', signal)
-  const plan = await protocol.readPlan()
-  if (!lead || !plan) throw new Error('not shared')
-  t.notMatch(JSON.stringify(plan), /location|camera|capturedAt/)
-  for (const chunk of plan.chunks.keys()) await protocol.claim(plan.id, chunk, 'helper-7')
-  const seen: number[] = []
-  const { videos } = await lead.make((fraction) => void seen.push(fraction))
-  t.match(videos, [{ rendition: { name: '360p' }, frames: FRAMES }])
-  t.equal(seen.at(-1), 1)
+t.test(
+  'a helper reads the whole source where it must; what one claims and does not make is taken over; what does not fit is thrown away',
+  async (t) => {
+    const place = t.testdir({ store: {}, scratch: {}, helper: {} })
+    const store = openFolderStore({ folder: join(place, 'store') })
+    const { signal } = new AbortController()
+    const sourcePath = await clip('shared62')
+    const source = await probe(sourcePath, signal)
+    const ladder = ladderOf(source, ['360p', '720p'])
+    const sharing = {
+      pods: 3,
+      store,
+      sourceKey: 'org/o/original',
+      prefix: 'p/',
+      timing: { pollMs: 50, overdueMs: 300 },
+    }
+    const lead = await openLead({
+      ...{ sharing, source, sourcePath, ladder, renditions: ladder.slice(0, 1), segmentSeconds: 6 },
+      ...{
+        accelerator: 'cpu',
+        preset: 'ultrafast',
+        cores: 2,
+        scratch: join(place, 'scratch'),
+        signal,
+        log: quietLog(),
+      },
+    })
+    const protocol = openProtocol(store, 'p/', signal)
+    const plan = await protocol.readPlan()
+    if (!lead || !plan) throw new Error('not shared')
+    t.notMatch(JSON.stringify(plan), /location|camera|capturedAt/)
+    // What a helper reads of the source is not enough, as with files whose index lies between their packets.
+    const tooLittle = plan.chunks.map((chunk) => ({ ...chunk, bytes: [0, 1] as [number, number] }))
+    await store.upload(sourcePath, sharing.sourceKey, { contentType: 'video/mp4' })
+    await protocol.writePlan({ ...plan, header: [[0, 1]], chunks: tooLittle })
+    await protocol.claim(plan.id, 1, 'helper-7')
+    const input = { id: 'med_1', type: 'video' as const, sourceKey: sharing.sourceKey, outputPrefix: 'p/' }
+    const spec = { inputs: [input], accelerator: 'cpu' as const, parallelism: 3 }
+    const tools = {
+      store,
+      scratch: join(place, 'helper'),
+      cores: 2,
+      preset: 'ultrafast' as const,
+      signal,
+      log: quietLog(),
+    }
+    t.match(await help({ ...tools, spec, index: 1 }), { exit: 0 })
+    t.match(await protocol.states(plan.id), { done: new Set([0]) }, 'it makes what no other pod claims')
+    t.match(await protocol.readPart(plan.id, 0), { by: 'helper-1', damaged: 0 })
+    const seen: number[] = []
+    const { videos } = await lead.make((fraction) => void seen.push(fraction))
+    t.match(videos, [{ rendition: { name: '360p' }, frames: FRAMES }])
+    t.equal(seen.at(-1), 1)
 
-  const part = await protocol.readPart(plan.id, 1)
-  if (!part) throw new Error('no part')
-  const [made] = part.renditions
-  await protocol.writePart(plan.id, 1, { ...part, renditions: [{ ...made, first: 11 } as never] })
-  await t.rejects(
-    lead.make(() => {}),
-    { reason: 'VerificationFailed', message: /chunk 1 begins at 11 s/ },
-  )
-  await eventually('an empty store', async () => {
-    for await (const _ of store.list('p/')) return false
-    return true
-  })
-})
+    const part = await protocol.readPart(plan.id, 1)
+    if (!part) throw new Error('no part')
+    const [made] = part.renditions
+    await protocol.writePart(plan.id, 1, { ...part, renditions: [{ ...made, first: 11 } as never] })
+    await t.rejects(
+      lead.make(() => {}),
+      { reason: 'VerificationFailed', message: /chunk 1 begins at 11 s/ },
+    )
+    await eventually('an empty store', async () => {
+      for await (const _ of store.list('p/')) return false
+      return true
+    })
+  },
+)
