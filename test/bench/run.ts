@@ -26,6 +26,7 @@ const ALL = [
   'single-uploads',
   'transcode',
   'threads',
+  'sharing',
   'highlight-creation',
   'highlight',
   'images',
