@@ -1,6 +1,6 @@
 import { isFinished } from '../../crds/run.ts'
 import { isOwnedBy, type Job } from '../jobs/batch.ts'
-import { hasRun, livePod } from '../jobs/evidence.ts'
+import { livePod } from '../jobs/evidence.ts'
 import { waitingOf } from '../jobs/waiting.ts'
 import { configurationOf, helpedBy, helperJob, madeOf } from './child.ts'
 import type { Observed } from './observed.ts'
@@ -53,9 +53,8 @@ function patienceOf({ pods, now }: Observed, { reason }: Verdict): number | unde
  * divide its work in another way.
  */
 function isAtWork({ resource, pods, config }: Observed, { reason }: Verdict, job: Job): boolean {
-  const live = livePod(pods)
   const isOurs = isOwnedBy(job, resource.metadata.uid) && madeOf(job) === configurationOf(config)
-  return reason === 'Running' && isOurs && live !== undefined && hasRun(live)
+  return reason === 'Running' && livePod(pods) !== undefined && isOurs // without a live one, the attempt has just ended
 }
 
 /** The Job to create, or how long not to. */
