@@ -43,12 +43,19 @@ export const TranscodeInput = z
   .meta({ 'x-kubernetes-validations': itemRules })
 export type TranscodeInput = z.infer<typeof TranscodeInput>
 
+const ONE_VIDEO = 'more than 1 needs exactly one input, a video or a motion'
+
 const specRules: CelRule[] = [
-  ...immutable(['inputs', ...FIXED_RUN_FIELDS]),
+  ...immutable(['inputs', 'parallelism', ...FIXED_RUN_FIELDS]),
   {
     rule: 'self.inputs.all(a, self.inputs.exists_one(b, b.outputPrefix == a.outputPrefix))',
     message: 'every input needs an outputPrefix of its own',
     fieldPath: '.inputs',
+  },
+  {
+    rule: "self.parallelism == 1 || (self.inputs.size() == 1 && self.inputs[0].type != 'image')",
+    message: ONE_VIDEO,
+    fieldPath: '.parallelism',
   },
 ]
 
@@ -62,9 +69,20 @@ export const TranscodeJobSpec = z
       .refine((inputs) => isUnique(inputs.map((i) => i.outputPrefix)), 'every input needs an outputPrefix of its own')
       .describe('Inputs to convert, all in one pod; some may succeed and others fail')
       .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['id'] }),
-    parallelism: z.int().min(1).max(64).default(1).describe('PLACEHOLDER'),
+    parallelism: z
+      .int()
+      .min(1)
+      .max(64)
+      .default(1)
+      .describe(
+        'Pods that may encode the video at the same time, each with the resources of an attempt. One makes the attempts; the others help it where nodes have room, and the result does not depend on them',
+      ),
     ...encodeFields,
     ...runFields('TranscodeJob'),
+  })
+  .refine(({ parallelism, inputs }) => parallelism === 1 || (inputs.length === 1 && inputs[0]?.type !== 'image'), {
+    path: ['parallelism'],
+    message: ONE_VIDEO,
   })
   .meta({
     description: 'The conversion to run. Immutable except suspend and priority: create another TranscodeJob instead.',

@@ -117,6 +117,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
           caches: { ...cache, ...jobCaches },
           config: programConfig(kind, config, progressUrl, gpuNodes),
           events,
+          log,
           mayWrite: isLeading,
           leadingSince: () => leadingSince,
           now,

@@ -114,6 +114,11 @@ const jobs: ResourceRules = {
   admit(body, metadata, old) {
     if (metadata.name.length > 63) throw invalid('metadata.name: must be no more than 63 characters')
     const spec = parsed(JobSpec, body['spec'], 'spec')
+    const last = (spec.completions ?? 1) - 1
+    // The names of its pods are host names.
+    if (spec.completionMode === 'Indexed' && `${metadata.name}-${last}`.length > 63) {
+      throw invalid('metadata.name: will not able to create pod with invalid DNS label: must be no more than 63 bytes')
+    }
     const labels = { [CONTROLLER_UID]: metadata.uid ?? '', [JOB_NAME]: metadata.name }
     const own = {
       ...spec,

@@ -94,7 +94,7 @@ const ExitCodes = z.looseObject({
 
 export const PodFailureRule = z
   .looseObject({
-    action: z.enum(['FailJob', 'Ignore', 'Count']),
+    action: z.enum(['FailJob', 'FailIndex', 'Ignore', 'Count']),
     onExitCodes: ExitCodes.optional(),
     onPodConditions: z
       .array(z.looseObject({ type: z.string(), status: z.string().default('True') }))
@@ -121,14 +121,17 @@ const Template = z.looseObject({
   spec: PodSpec,
 })
 
+const MAX_INT32 = 2 ** 31 - 1
+
 export const JobSpec = z
   .looseObject({
     parallelism: z.int().min(0).optional(),
     completions: z.int().min(1).optional(),
-    completionMode: z
-      .literal('NonIndexed', 'only NonIndexed Jobs are supported by the local cluster')
-      .default('NonIndexed'),
-    backoffLimit: z.int().min(0).default(6),
+    completionMode: z.enum(['NonIndexed', 'Indexed']).default('NonIndexed'),
+    backoffLimit: z.int().min(0).optional(),
+    backoffLimitPerIndex: z.int().min(0).optional(),
+    maxFailedIndexes: z.undefined('is not supported by the local cluster').optional(),
+    successPolicy: z.undefined('is not supported by the local cluster').optional(),
     suspend: z.boolean().default(false),
     activeDeadlineSeconds: z.int().min(1).optional(),
     ttlSecondsAfterFinished: z.int().min(0).optional(),
@@ -140,8 +143,22 @@ export const JobSpec = z
     path: ['podReplacementPolicy'],
     message: 'must be Failed when podFailurePolicy is used',
   })
+  .refine((spec) => spec.completionMode === 'NonIndexed' || spec.completions !== undefined, {
+    path: ['completions'],
+    message: 'when completion mode is Indexed: Required value',
+  })
+  .refine((spec) => spec.completionMode === 'Indexed' || spec.backoffLimitPerIndex === undefined, {
+    path: ['backoffLimitPerIndex'],
+    message: 'requires indexed completion mode',
+  })
+  .refine(
+    ({ backoffLimitPerIndex, podFailurePolicy }) =>
+      backoffLimitPerIndex !== undefined || !podFailurePolicy?.rules.some((rule) => rule.action === 'FailIndex'),
+    { path: ['podFailurePolicy'], message: 'requires the backoffLimitPerIndex to be set' },
+  )
   .transform(({ parallelism, completions, ...spec }) => ({
     ...spec,
+    backoffLimit: spec.backoffLimit ?? (spec.backoffLimitPerIndex === undefined ? 6 : MAX_INT32),
     parallelism: parallelism ?? 1,
     // With parallelism alone it stays unset: a work queue, whose pods know when nothing is left.
     ...((completions !== undefined || parallelism === undefined) && { completions: completions ?? 1 }),

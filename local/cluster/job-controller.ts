@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import { JOBS, PODS } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import type { Container, PodSpec } from './batch-schemas.ts'
 import { planJob } from './job-plan.ts'
 import { randomSuffix } from './metadata.ts'
 import type { Change, Store } from './store.ts'
-import { CONTROLLER_UID, JOB_TRACKING, type Job, type Pod, SUSPENDED, timerMs } from './types.ts'
+import { COMPLETION_INDEX, CONTROLLER_UID, JOB_TRACKING, type Job, type Pod, SUSPENDED, timerMs } from './types.ts'
 
 const RETRY_MS = 1000
 
@@ -68,7 +69,7 @@ export function runJobController(
     }
     for (const pod of plan.release) release(store, pod)
     for (const pod of plan.remove) remove(store, pod, plan.isSuspending)
-    for (let i = 0; i < plan.create; i++) createPod(store, job)
+    for (let i = 0; i < plan.create; i++) createPod(store, job, plan.indexes?.[i])
     setAlarm(uid, plan.wakeInMs)
   }
 
@@ -108,21 +109,34 @@ function jobUidOf({ resource, object, old }: Change): string | undefined {
 
 const keyOf = ({ metadata }: Job | Pod) => ({ namespace: metadata.namespace ?? '', name: metadata.name })
 
-function createPod(store: Store, job: Job): void {
+function createPod(store: Store, job: Job, index: number | undefined): void {
   const { name, namespace = '', uid = '' } = job.metadata
   const { labels, annotations } = job.spec.template.metadata ?? {}
+  const own = index === undefined ? {} : { [COMPLETION_INDEX]: String(index) }
   const pod: Pod = {
     metadata: {
-      name: `${name}-${randomSuffix()}`,
+      name: `${index === undefined ? name : `${name}-${index}`}-${randomSuffix()}`,
       namespace,
-      ...(labels && { labels }),
-      ...(annotations && { annotations }),
+      labels: { ...labels, ...own },
+      annotations: { ...annotations, ...own },
       finalizers: [JOB_TRACKING],
       ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name, uid, controller: true, blockOwnerDeletion: true }],
     },
-    spec: job.spec.template.spec,
+    spec: index === undefined ? job.spec.template.spec : indexedSpec(job.spec.template.spec, index),
   }
   store.create<Pod>(PODS, pod)
+}
+
+/** Every container learns the index of its pod. */
+function indexedSpec(spec: PodSpec, index: number): PodSpec {
+  const env = { name: 'JOB_COMPLETION_INDEX', value: String(index) }
+  const withIndex = <C extends Container>(container: C): C => ({ ...container, env: [...(container.env ?? []), env] })
+  const { initContainers, containers } = spec
+  return {
+    ...spec,
+    containers: containers.map(withIndex),
+    ...(initContainers && { initContainers: initContainers.map(withIndex) }),
+  }
 }
 
 function release(store: Store, pod: Pod): void {

@@ -1,3 +1,4 @@
+import { hasFailedIndexes, type Indexes, indexesIn, indexesOf, missing } from './job-indexes.ts'
 import { judgePod } from './pod-failure-policy.ts'
 import {
   conditionIn,
@@ -26,6 +27,8 @@ export interface JobPlan {
   status: JobStatus
   /** How many pods to create now. */
   create: number
+  /** Of an Indexed Job: their indexes. */
+  indexes?: readonly number[]
   remove: Pod[]
   /** Mark the pods to remove as SUSPENDED, so that their end does not count as a failure. */
   isSuspending: boolean
@@ -53,16 +56,18 @@ export function planJob(seen: JobSeen): JobPlan {
   const uncounted = pods.filter((pod) => isTerminal(pod) && isTracked(pod))
   if (isFinished(job)) return planFinished(job, pods, nowMs)
 
-  const counts = count(job, uncounted)
+  const indexes = indexesOf(job, pods)
+  const counts = count(job, uncounted, indexes)
   const running = pods.filter((pod) => !isTerminal(pod))
   const active = running.filter((pod) => !pod.metadata.deletionTimestamp)
   const terminating = running.length - active.length
   const status = started(job, nowMs)
-  const verdict = verdictOf(job, status, { ...counts, active: active.length }, nowMs)
+  const verdict = verdictOf(job, status, { ...counts, active: active.length, indexes }, nowMs)
   const base = { release: uncounted, hasNewFailure: counts.newFailures > 0, isExpired: false, isSuspending: false }
   const withCounts = (activeNow: number, conditions: ObjectCondition[] | undefined): JobStatus =>
     compact({
       ...status,
+      ...indexesIn(indexes),
       conditions,
       active: activeNow,
       ready: active.filter((pod) => conditionIn(pod.status?.conditions, 'Ready')?.status === 'True').length,
@@ -90,12 +95,31 @@ export function planJob(seen: JobSeen): JobPlan {
       wakeInMs: undefined,
     }
   }
-  const backoffMs = remainingBackoff(seen, counts)
-  const blocking = job.spec.podReplacementPolicy === 'Failed' ? running.length : active.length
-  const wanted = Math.max(0, wantedPods(job, counts) - blocking)
-  const create = backoffMs > 0 ? 0 : wanted
+  const { wanted, create, backoffMs, indexes: next } = missingPods(seen, counts, indexes, { running, active })
   const wakeInMs = earliest(create < wanted ? backoffMs : undefined, remainingDeadline(job, status, nowMs))
-  return { ...base, status: withCounts(active.length + create, status.conditions), create, remove: [], wakeInMs }
+  const now = withCounts(active.length + create, status.conditions)
+  return { ...base, status: now, create, ...(next && { indexes: next }), remove: [], wakeInMs }
+}
+
+interface Living {
+  running: readonly Pod[]
+  active: readonly Pod[]
+}
+
+/** Pods that are wanted, and those of them that need not wait. An index waits for its own failures alone. */
+function missingPods(seen: JobSeen, counts: Counts, indexes: Indexes | undefined, { running, active }: Living) {
+  const { job } = seen
+  const blocking = job.spec.podReplacementPolicy === 'Failed' ? running : active
+  const free = Math.max(0, wantedPods(job, counts) - blocking.length)
+  if (!indexes) {
+    const backoffMs = remainingBackoff(seen, counts.failed, counts.newFailures)
+    return { wanted: free, create: backoffMs > 0 ? 0 : free, backoffMs, indexes: undefined }
+  }
+  const failed = Math.max(0, ...indexes.failures.values())
+  const backoffMs = remainingBackoff(seen, failed, counts.newFailures)
+  const wanted = missing(job, indexes, blocking).slice(0, free)
+  const ready = wanted.filter((i) => backoffMs <= 0 || !indexes.failures.has(i))
+  return { wanted: wanted.length, create: ready.length, backoffMs, indexes: ready }
 }
 
 /** How many pods should be there. A work queue is empty when a pod has succeeded: no others are added then. */
@@ -131,7 +155,7 @@ interface Counts {
   policyFailure: string | undefined
 }
 
-function count(job: Job, uncounted: readonly Pod[]): Counts {
+function count(job: Job, uncounted: readonly Pod[], indexes: Indexes | undefined): Counts {
   const counts: Counts = {
     succeeded: job.status?.succeeded ?? 0,
     failed: job.status?.failed ?? 0,
@@ -150,6 +174,7 @@ function count(job: Job, uncounted: readonly Pod[]): Counts {
     counts.newFailures += 1
     if (action === 'FailJob') counts.policyFailure ??= message
   }
+  if (indexes) counts.succeeded = indexes.completed.size
   return counts
 }
 
@@ -157,7 +182,7 @@ function count(job: Job, uncounted: readonly Pod[]): Counts {
 function verdictOf(
   job: Job,
   status: JobStatus,
-  counts: Counts & { active: number },
+  counts: Counts & { active: number; indexes: Indexes | undefined },
   nowMs: number,
 ): Verdict | undefined {
   const announced = conditionIn(status.conditions, 'FailureTarget')
@@ -166,6 +191,9 @@ function verdictOf(
     return { type: 'Complete', reason: 'CompletionsReached', message: 'Reached expected number of succeeded pods' }
   }
   if (counts.policyFailure) return { type: 'Failed', reason: 'PodFailurePolicy', message: counts.policyFailure }
+  if (hasFailedIndexes(job, counts.indexes)) {
+    return { type: 'Failed', reason: 'FailedIndexes', message: 'Job has failed indexes' }
+  }
   if (counts.failed > job.spec.backoffLimit) {
     const message = 'Job has reached the specified backoff limit'
     return { type: 'Failed', reason: 'BackoffLimitExceeded', message }
@@ -211,10 +239,14 @@ function remainingDeadline(job: Job, status: JobStatus, nowMs: number): number |
   return Date.parse(status.startTime) + job.spec.activeDeadlineSeconds * 1000 - nowMs
 }
 
-function remainingBackoff({ nowMs, lastFailureMs, backoffBaseMs }: JobSeen, counts: Counts): number {
-  if (counts.failed === 0) return 0
-  const since = counts.newFailures > 0 ? 0 : nowMs - (lastFailureMs ?? 0)
-  return backoffBaseMs * 2 ** Math.min(counts.failed - 1, MAX_BACKOFF_STEPS) - since
+function remainingBackoff(
+  { nowMs, lastFailureMs, backoffBaseMs }: JobSeen,
+  failed: number,
+  newFailures: number,
+): number {
+  if (failed === 0) return 0
+  const since = newFailures > 0 ? 0 : nowMs - (lastFailureMs ?? 0)
+  return backoffBaseMs * 2 ** Math.min(failed - 1, MAX_BACKOFF_STEPS) - since
 }
 
 const earliest = (...times: (number | undefined)[]): number | undefined => {

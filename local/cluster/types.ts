@@ -65,6 +65,9 @@ export interface JobStatus {
   terminating?: number
   succeeded?: number
   failed?: number
+  /** Of an Indexed Job, such as `0,2-4`. */
+  completedIndexes?: string
+  failedIndexes?: string
 }
 
 export interface Job extends KubeObject {
@@ -77,6 +80,9 @@ export const CONTROLLER_UID = 'batch.kubernetes.io/controller-uid'
 export const JOB_NAME = 'batch.kubernetes.io/job-name'
 /** The finalizer of a pod that its Job has not counted yet, as in Kubernetes: a deleted pod is still counted. */
 export const JOB_TRACKING = 'batch.kubernetes.io/job-tracking'
+
+/** Label and annotation of a pod of an Indexed Job. */
+export const COMPLETION_INDEX = 'batch.kubernetes.io/job-completion-index'
 
 /** Annotation of a pod that was deleted because its Job was suspended. */
 export const SUSPENDED = 'local.keepsake.dev/suspended'

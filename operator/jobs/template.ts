@@ -2,7 +2,7 @@ import { API_VERSION, GROUP } from '../../crds/kind.ts'
 import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
 import type { StoreGrantInput } from '../../lib/contract/store-proxy.ts'
 import type { Job } from './batch.ts'
-import { MANAGED_BY, OPERATOR, OWNER_UID } from './labels.ts'
+import { HELPER, MANAGED_BY, OPERATOR, OWNER_UID, ROLE } from './labels.ts'
 
 export type Priority = 'interactive' | 'normal' | 'backfill'
 
@@ -23,6 +23,17 @@ export interface PodConfig {
   tolerations: readonly object[]
 }
 
+/** One pod at a time, until one succeeds. */
+interface Attempts {
+  /** Failed attempts that are followed by another one. */
+  backoffLimit: number
+}
+
+/** As many pods side by side, each with an index of its own. */
+interface Helpers {
+  count: number
+}
+
 /** What distinguishes one Job from another. */
 export interface JobDescription {
   name: string
@@ -34,15 +45,14 @@ export interface JobDescription {
   annotations: Record<string, string>
   priority: Priority
   suspend: boolean
-  /** Failed attempts that are followed by another one. */
-  backoffLimit: number
+  pods: Attempts | Helpers
   attemptDeadlineSeconds: number
   /** File in the image, relative to its folder. */
   entry: string
   /** JOB_SPEC of the program, as JSON. */
   spec: object
-  /** PROGRESS_TOKEN of the program. */
-  progressToken: string
+  /** PROGRESS_TOKEN of the program. Without it the program reports nothing. */
+  progressToken?: string
   grant: StoreGrantInput
   resources: { cpu: string; memory: string; scratch: string; gpu: boolean }
 }
@@ -67,9 +77,12 @@ const STORE_SOCKET = `${STORE_FOLDER}/socket`
  */
 export const JOB_TTL_SECONDS = { succeeded: 21_600, failed: 86_400 } as const
 
-/** A batch/v1 Job with one pod at a time, which runs one program and a store proxy. */
+/** Failed pods of one index that are followed by another one. */
+const HELPER_RETRIES = 3
+
+/** A batch/v1 Job whose pods each run one program and a store proxy. */
 export function jobFrom(description: JobDescription, config: PodConfig): Job {
-  const { owner, component, priority, annotations, suspend, backoffLimit } = description
+  const { owner, component, priority, annotations, suspend, pods } = description
   const identity = {
     labels: {
       'app.kubernetes.io/name': 'keepsake',
@@ -77,6 +90,7 @@ export function jobFrom(description: JobDescription, config: PodConfig): Job {
       [MANAGED_BY]: OPERATOR,
       [OWNER_UID]: owner.uid,
       [`${GROUP}/priority`]: priority,
+      ...('count' in pods && { [ROLE]: HELPER }),
     },
     annotations: { [owner.annotation]: owner.name },
   }
@@ -93,25 +107,40 @@ export function jobFrom(description: JobDescription, config: PodConfig): Job {
     },
     spec: {
       suspend,
-      parallelism: 1,
-      completions: 1,
-      backoffLimit,
-      ttlSecondsAfterFinished: JOB_TTL_SECONDS.succeeded,
-      podReplacementPolicy: 'Failed', // two concurrent attempts would write below the same prefix
-      podFailurePolicy: {
-        rules: [
-          // First, because an evicted pod has an exit code too: a drained node must not count as a failure.
-          { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
-          {
-            action: 'FailJob',
-            onExitCodes: { containerName: CONTAINER, operator: 'In', values: [...PERMANENT_EXITS] },
-          },
-        ],
-      },
+      ...('count' in pods ? indexed(pods) : onePod(pods)),
       template: { metadata: identity, spec: podSpec(description, config) },
     },
   }
 }
+
+const onePod = ({ backoffLimit }: Attempts) => ({
+  parallelism: 1,
+  completions: 1,
+  backoffLimit,
+  ttlSecondsAfterFinished: JOB_TTL_SECONDS.succeeded,
+  podReplacementPolicy: 'Failed', // two concurrent attempts would write below the same prefix
+  podFailurePolicy: failurePolicy('FailJob'),
+})
+
+/** One index that fails for good ends no other. */
+const indexed = ({ count }: Helpers) => ({
+  completionMode: 'Indexed',
+  parallelism: count,
+  completions: count,
+  backoffLimitPerIndex: HELPER_RETRIES,
+  // The operator deletes it. It is the longest time of an attempt: a Job that had ended sooner would be created again.
+  ttlSecondsAfterFinished: JOB_TTL_SECONDS.failed,
+  podReplacementPolicy: 'Failed',
+  podFailurePolicy: failurePolicy('FailIndex'),
+})
+
+const failurePolicy = (action: 'FailJob' | 'FailIndex') => ({
+  rules: [
+    // First, because an evicted pod has an exit code too: a drained node must not count as a failure.
+    { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
+    { action, onExitCodes: { containerName: CONTAINER, operator: 'In', values: [...PERMANENT_EXITS] } },
+  ],
+})
 
 function podSpec(description: JobDescription, config: PodConfig) {
   const { nodeSelector } = config
@@ -169,8 +198,7 @@ function program({ entry, spec, progressToken, resources }: JobDescription, conf
     JOB_SPEC: JSON.stringify(spec),
     STORE_KIND: 'proxy',
     STORE_SOCKET,
-    PROGRESS_URL: config.progressUrl,
-    PROGRESS_TOKEN: progressToken,
+    ...(progressToken && { PROGRESS_URL: config.progressUrl, PROGRESS_TOKEN: progressToken }),
     LOG_LEVEL: config.logLevel,
     WORK_FOLDER: '/work',
     // Without `video`, CUDA works but NVENC does not.

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { GROUP } from '../../crds/kind.ts'
 import type { KubeObject, ObjectMeta, OwnerReference } from '../../lib/runtime/kube/cluster.ts'
 import type { ContainerStatus, Job, Pod } from './batch.ts'
-import { OWNER_UID } from './labels.ts'
+import { HELPER, OWNER_UID, ROLE } from './labels.ts'
 
 // The fields that the caches keep: this saves memory, and a change of any other field triggers no reconcile.
 
@@ -19,6 +19,7 @@ export function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job 
   const { suspend, ttlSecondsAfterFinished, parallelism, activeDeadlineSeconds } = spec
   const { conditions, startTime, completionTime, succeeded } = status ?? {}
   const failed = (status?.failed ?? 0) + (status?.uncountedTerminatedPods?.failed?.length ?? 0)
+  const counts = { ...(succeeded && { succeeded }), ...(failed > 0 && { failed }) }
   return {
     ...(apiVersion && { apiVersion }),
     ...(kind && { kind }),
@@ -33,11 +34,13 @@ export function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job 
       ...(conditions && { conditions }),
       ...(startTime && { startTime }),
       ...(completionTime && { completionTime }),
-      ...(succeeded && { succeeded }),
-      ...(failed > 0 && { failed }),
+      ...(!isHelperJob(metadata) && counts), // each of many pods would change them, and the plan reads them of no helpers
     },
   }
 }
+
+/** Whether this is a Job of helpers, by its label. */
+export const isHelperJob = ({ labels }: Pick<ObjectMeta, 'labels'>): boolean => labels?.[ROLE] === HELPER
 
 /** The pod conditions that the plan reads. */
 const TELLING = ['PodScheduled', 'DisruptionTarget', 'Ready', 'ContainersReady']
@@ -94,12 +97,12 @@ export function trimMetadata(m: ObjectMeta): ObjectMeta {
   }
 }
 
-/** The owner references and the operator's own label and annotations. */
+/** The owner references and the operator's own labels and annotations. */
 function ownParts({ labels, annotations, ownerReferences }: ObjectMeta): Own {
-  const uid = labels?.[OWNER_UID]
+  const kept = Object.entries(labels ?? {}).filter(([key]) => key === OWNER_UID || key === ROLE)
   const notes = Object.entries(annotations ?? {}).filter(([key]) => key.startsWith(`${GROUP}/`))
   return {
-    ...(uid !== undefined && { labels: { [OWNER_UID]: uid } }),
+    ...(kept.length > 0 && { labels: Object.fromEntries(kept) }),
     ...(notes.length > 0 && { annotations: Object.fromEntries(notes) }),
     ...(ownerReferences && { ownerReferences: ownerReferences.map(trimOwner) }),
   }

@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto'
+import { GROUP } from '../../crds/kind.ts'
 import type { Run } from '../../crds/run.ts'
 import { progressToken } from '../../lib/contract/progress.ts'
 import type { Job } from '../jobs/batch.ts'
 import { CONFIGURATION } from '../jobs/labels.ts'
 import { jobFrom, type PodConfig } from '../jobs/template.ts'
 import type { ProgramKind, ProgramSize } from './kind.ts'
-import { nextShape, type ShapeConfig, shapeAnnotations } from './shape.ts'
+import { nextShape, type Shape, type ShapeConfig, shapeAnnotations, shapeOf } from './shape.ts'
 
 /** The configuration of Jobs that is the same for all resources of a kind. */
 export interface ProgramConfig extends PodConfig, ShapeConfig, ProgramSize {
@@ -56,43 +57,88 @@ export function formerName(kind: ProgramKind, resource: Run, number: number): st
   return former === childName(kind, resource, number) ? undefined : former
 }
 
-function nameOf(prefix: string, { name, uid }: Run['metadata'], number: number): string {
-  const digest = hash('sha256', `${uid}/${number}`).slice(0, 8)
-  const room = MAX_NAME - prefix.length - digest.length - 1
+/**
+ * Name of the Job of the helpers of the Job with this number. The API server also requires that the name with the
+ * highest index, `-62`, be a host name of at most 63 characters.
+ */
+export function helpersName({ shortName }: ProgramKind, { metadata }: Run, number: number): string {
+  const prefix = `${shortName}-`
+  return nameOf(metadata.name.startsWith(prefix) ? '' : prefix, metadata, `${number}/helpers`, MAX_NAME - '-62'.length)
+}
+
+function nameOf(prefix: string, { name, uid }: Run['metadata'], part: number | string, most = MAX_NAME): string {
+  const digest = hash('sha256', `${uid}/${part}`).slice(0, 8)
+  const room = most - prefix.length - digest.length - 1
   const readable = name.replaceAll('.', '-').slice(0, room).replace(/-+$/, '')
   return `${prefix}${readable}-${digest}`
 }
 
-/** The batch/v1 Job of a resource. */
+/** The batch/v1 Job of a resource, which makes the attempts. */
 export function childJob(kind: ProgramKind, resource: Run, number: number, config: ProgramConfig): Job {
-  const { spec, status } = resource
+  const { spec } = resource
   const { namespace, name, uid } = resource.metadata
   const jobName = childName(kind, resource, number)
-  const { kind: ownerKind } = kind.resource
   const shape = nextShape(resource, config)
-  // Status knows better than the spec: no GPU became free in time, so the program must not look for one either.
-  const runSpec = status?.gpuGivenUp ? { ...spec, accelerator: 'cpu' as const } : spec
+  const subject = { kind: kind.resource.kind, namespace, name, uid, jobName }
   return jobFrom(
     {
+      ...described(kind, resource, shape, config),
       name: jobName,
-      owner: { kind: ownerKind, namespace, name, uid, annotation: kind.ownerAnnotation },
-      component: kind.component,
       annotations: { ...shapeAnnotations(shape), [CONFIGURATION]: configurationOf(config) },
-      priority: spec.priority,
       suspend: spec.suspend,
-      backoffLimit: Math.max(0, spec.maxAttempts - shape.attemptsBefore - 1),
-      attemptDeadlineSeconds: spec.attemptDeadlineSeconds,
+      pods: { backoffLimit: Math.max(0, spec.maxAttempts - shape.attemptsBefore - 1) },
       entry: kind.entry,
-      spec: kind.jobSpec(runSpec),
-      progressToken: progressToken(config.progressKey, { kind: ownerKind, namespace, name, uid, jobName }),
-      grant: kind.grant(spec),
-      resources: {
-        cpu: spec.priority === 'backfill' ? config.cpuBackfill : config.cpu,
-        memory: shape.memory,
-        scratch: config.scratch,
-        gpu: shape.gpu,
-      },
+      progressToken: progressToken(config.progressKey, subject),
     },
     config,
   )
+}
+
+/** Annotation of Jobs of helpers: uid of the Job that they help. */
+const HELPS = `${GROUP}/helps`
+
+/** The uid of the Job that these helpers help. */
+export const helpedBy = ({ metadata }: Job): string | undefined => metadata.annotations?.[HELPS]
+
+/** The Job of the helpers of this Job, the one with the number. Undefined for a resource without any. */
+export function helperJob(
+  kind: ProgramKind,
+  resource: Run,
+  { number, job }: { number: number; job: Job },
+  config: ProgramConfig,
+): Job | undefined {
+  const count = kind.helpers?.count(resource.spec) ?? 0
+  if (!kind.helpers || count === 0) return undefined
+  return jobFrom(
+    {
+      ...described(kind, resource, shapeOf(job, config), config),
+      name: helpersName(kind, resource, number),
+      annotations: { [HELPS]: job.metadata.uid ?? '', [CONFIGURATION]: configurationOf(config) },
+      suspend: false,
+      pods: { count },
+      entry: kind.helpers.entry,
+    },
+    config,
+  )
+}
+
+/** What the Job of the attempts and that of their helpers have in common. */
+function described(kind: ProgramKind, { spec, status, metadata }: Run, shape: Shape, config: ProgramConfig) {
+  const { namespace, name, uid } = metadata
+  // Status knows better than the spec: no GPU became free in time, so the program must not look for one either.
+  const runSpec = status?.gpuGivenUp ? { ...spec, accelerator: 'cpu' as const } : spec
+  return {
+    owner: { kind: kind.resource.kind, namespace, name, uid, annotation: kind.ownerAnnotation },
+    component: kind.component,
+    priority: spec.priority,
+    attemptDeadlineSeconds: spec.attemptDeadlineSeconds,
+    spec: kind.jobSpec(runSpec),
+    grant: kind.grant(spec),
+    resources: {
+      cpu: spec.priority === 'backfill' ? config.cpuBackfill : config.cpu,
+      memory: shape.memory,
+      scratch: config.scratch,
+      gpu: shape.gpu,
+    },
+  }
 }

@@ -20,6 +20,22 @@ export const jobCreated = ({ metadata }: Job): PlannedEvent => ({
   note: `Created Job ${metadata.name}`,
 })
 
+/** Recorded right after the creation. */
+export const helpersCreated = ({ metadata, spec }: Job): PlannedEvent => ({
+  type: 'Normal',
+  reason: 'HelpersCreated',
+  action: 'CreateHelpers',
+  note: `Created Job ${metadata.name} with ${spec['completions']} pods that help`,
+})
+
+/** The resource goes on without helpers. */
+export const helpersRefused = ({ message }: Error): PlannedEvent => ({
+  type: 'Warning',
+  reason: 'HelpersRefused',
+  action: 'CreateHelpers',
+  note: `Continuing without help: ${message}`,
+})
+
 /** One event per change of reason: repeating a plan repeats no event once its status has been written. */
 export function eventsFor(resource: Run, verdict: Verdict): PlannedEvent[] {
   const events: PlannedEvent[] = []

@@ -46,6 +46,13 @@ export interface ProgramKind<Spec extends RunSpec = RunSpec> {
   parse(object: unknown): ParsedRun<Run<string, Spec>>
   /** JOB_SPEC of the program: all that it needs of the spec, and nothing else. */
   jobSpec(spec: Spec): object
+  /** Pods that do a part of the work beside the one that makes the attempts, with the same JOB_SPEC, grant and resources. */
+  helpers?: {
+    /** Their program, as `entry`. */
+    entry: string
+    /** How many of them, at most 63; 0: none. */
+    count(spec: Spec): number
+  }
   /** What the pod may read and write in the object store. */
   grant(spec: Spec): StoreGrantInput
   /** What the program makes: status.outputs and progress reports name it by its id. */

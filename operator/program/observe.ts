@@ -3,7 +3,7 @@ import { type Cluster, JOBS, PODS } from '../../lib/runtime/kube/cluster.ts'
 import { isJobFinished, isOwnedBy, type Job, type Pod } from '../jobs/batch.ts'
 import type { JobCaches } from '../jobs/caches.ts'
 import { isConclusive, isTelling } from '../jobs/evidence.ts'
-import { OUR_LABELS, OWNER_UID } from '../jobs/labels.ts'
+import { NO_HELPERS, OUR_LABELS, OWNER_UID } from '../jobs/labels.ts'
 import { trimJob, trimPod } from '../jobs/trim.ts'
 import { childName, formerName, type ProgramConfig } from './child.ts'
 import type { ProgramKind } from './kind.ts'
@@ -13,7 +13,7 @@ import { currentNumber } from './status.ts'
 export interface ObserverDeps {
   kind: ProgramKind
   cluster: Pick<Cluster, 'get' | 'list'>
-  caches: Pick<JobCaches, 'jobs' | 'jobsOf' | 'podsOf'>
+  caches: Pick<JobCaches, 'jobs' | 'jobsOf' | 'helpersOf' | 'podsOf'>
   config: ProgramConfig
   /** Since when this process leads. */
   leadingSince(): Date
@@ -32,10 +32,12 @@ export function observer({ kind, cluster, caches, config, leadingSince, now }: O
     const name = childName(kind, resource, currentNumber(resource))
     const cached = caches.jobs.get({ namespace, name }) ?? formerJob(resource)
     const current = cached?.metadata.name ?? name
-    const leftovers = caches.jobsOf(uid).filter((j) => j.metadata.name !== current && isOwnedBy(j, uid))
+    const isOther = (j: Job) => j.metadata.name !== current && isOwnedBy(j, uid)
+    const leftovers = caches.jobsOf(uid).filter(isOther)
+    const helpers = caches.helpersOf(uid).filter(isOther)
     const pods = await podsOf(resource, cached)
     const job = await recheck(resource, cached, pods)
-    return { kind, resource, job, pods, leftovers, config, now: now() }
+    return { kind, resource, job, pods, leftovers, helpers, config, now: now() }
   }
 
   /**
@@ -69,7 +71,7 @@ export function observer({ kind, cluster, caches, config, leadingSince, now }: O
     const known = mine(caches.podsOf(uid))
     const wasRunning = succeededOf(status)?.reason === 'Running'
     if (isFinished(status) || isConclusive(job, known, now(), wasRunning)) return known
-    const labelSelector = `${OUR_LABELS},${OWNER_UID}=${uid}`
+    const labelSelector = `${OUR_LABELS},${NO_HELPERS},${OWNER_UID}=${uid}`
     return mine((await cluster.list<Pod>(PODS, { namespace, labelSelector })).map(trimPod))
   }
 

@@ -15,6 +15,10 @@ export interface Observed {
   pods: readonly Pod[]
   /** Other Jobs of this resource. */
   leftovers: readonly Job[]
+  /** The Jobs of helpers of this resource. */
+  helpers: readonly Job[]
+  /** The API server has refused a Job of helpers: not before this time again. */
+  helpersNotBefore?: Date | undefined
   config: ProgramConfig
   now: Date
   /** Other resources wait for their turn: what can be written later is not written now. */

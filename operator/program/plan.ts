@@ -5,6 +5,7 @@ import { isTelling } from '../jobs/evidence.ts'
 import { JOB_TTL_SECONDS } from '../jobs/template.ts'
 import { childJob } from './child.ts'
 import { eventsFor, type PlannedEvent } from './events.ts'
+import { helpersLeft, planHelpers } from './helpers.ts'
 import { judge } from './judge.ts'
 import { attemptsSoFar, type Observed } from './observed.ts'
 import { finalProgress, type ProgressFields } from './progress.ts'
@@ -17,6 +18,8 @@ export type JobChange = Pick<JobSpec, 'suspend' | 'parallelism' | 'activeDeadlin
 
 /** The actions to take, in the order of the fields. An empty plan means that nothing needs to change. */
 export interface Plan {
+  /** Helpers of a Job that is gone: what they take may be what the next one needs. */
+  deleteFirst?: readonly Job[]
   createJob?: Job
   patchJob?: { name: string; spec: JobChange; annotations?: Record<string, string> }
   /** Written before the final status, so that success is never visible below 100 percent. */
@@ -24,6 +27,8 @@ export interface Plan {
   status?: RunStatus
   deleteJobs?: readonly Job[]
   deleteResource?: true
+  /** Last: nothing depends on them. */
+  createHelpers?: Job
   events: PlannedEvent[]
   requeueAfterMs?: number
   /** The requeue waits behind everything that changes until then. */
@@ -41,15 +46,18 @@ export function plan(observed: Observed): Plan {
   const status = statusFor(seen, verdict)
   const quietMs = quietFor(seen, verdict)
   const createJob = job ? undefined : childJob(kind, resource, currentNumber(resource), seen.config)
-  const gone = verdict.step?.do === 'replace' && job ? [...leftovers, job] : leftovers
+  const helpers = planHelpers(seen, verdict)
+  const replaced = verdict.step?.do === 'replace' && job ? [job] : []
+  const gone = [...leftovers, ...replaced, ...(createJob ? [] : helpers.remove)]
   const patchJob = patchOf(seen, verdict)
   return {
-    ...(createJob && { createJob }),
+    ...(createJob && { ...(helpers.remove.length > 0 && { deleteFirst: helpers.remove }), createJob }),
     ...(patchJob && { patchJob }),
     ...(quietMs === 0 && statusWrites(seen, verdict, status)),
     ...(gone.length > 0 && { deleteJobs: gone }),
+    ...(helpers.create && { createHelpers: helpers.create }),
     events: eventsFor(resource, verdict),
-    ...requeue(verdict, quietMs),
+    ...sooner(requeue(verdict, quietMs), helpers.againMs),
   }
 }
 
@@ -65,18 +73,23 @@ const AFTER_RECORD_MS = 10
 /** The final status and the end of a Job do trigger a reconcile. This one is for a change that went unnoticed. */
 const AFTER_END_MS = 1000
 
-function requeue(
-  { status, step, lookAgainMs }: Verdict,
-  quietMs: number,
-): Pick<Plan, 'requeueAfterMs' | 'requeueLast'> {
+function requeue({ status, step, lookAgainMs }: Verdict, quietMs: number): Requeue {
   if (status !== 'Unknown' || step?.do === 'replace') return { requeueAfterMs: AFTER_END_MS }
   if (quietMs > 0) return { requeueAfterMs: quietMs, requeueLast: true }
   if (step?.do === 'record') return { requeueAfterMs: AFTER_RECORD_MS }
   return lookAgainMs === undefined ? {} : { requeueAfterMs: lookAgainMs }
 }
 
+type Requeue = Pick<Plan, 'requeueAfterMs' | 'requeueLast'>
+
+function sooner(planned: Requeue, againMs: number | undefined): Requeue {
+  if (againMs === undefined || (planned.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= againMs) return planned
+  return { requeueAfterMs: againMs }
+}
+
 /** A final status never changes again. Finishes the steps that a crash after the final write left undone. */
-function planFinished({ resource, job, leftovers, now }: Observed): Plan {
+function planFinished(seen: Observed): Plan {
+  const { resource, job, now } = seen
   const { spec, status } = resource
   const isSuccess = succeededOf(status)?.status === 'True'
   const progress = isSuccess ? finalProgress(resource, finalOf(status)) : undefined
@@ -84,11 +97,12 @@ function planFinished({ resource, job, leftovers, now }: Observed): Plan {
   const leftMs = endedAt + spec.ttlSecondsAfterFinished * 1000 - now.getTime()
   const ttl = Math.min(JOB_TTL_SECONDS[isSuccess ? 'succeeded' : 'failed'], spec.ttlSecondsAfterFinished)
   const isOurs = job !== undefined && isOwnedBy(job, resource.metadata.uid)
+  const gone = [...seen.leftovers, ...helpersLeft(seen)]
   const needsTtl = isOurs && isJobFinished(job) && isShorter(job.spec.ttlSecondsAfterFinished, ttl)
   return {
     ...(needsTtl && { patchJob: { name: job.metadata.name, spec: { ttlSecondsAfterFinished: ttl } } }),
     ...(progress && { progress }),
-    ...(leftovers.length > 0 && { deleteJobs: leftovers }),
+    ...(gone.length > 0 && { deleteJobs: gone }),
     ...(leftMs <= 0 ? { deleteResource: true } : { requeueAfterMs: leftMs }),
     events: [],
   }

@@ -1,15 +1,18 @@
 import { isFinished, type Run } from '../../crds/run.ts'
-import { type Cluster, isClusterError, type ObjectKey } from '../../lib/runtime/kube/cluster.ts'
+import { type Cluster, ClusterError, isClusterError, type ObjectKey } from '../../lib/runtime/kube/cluster.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { Job } from '../jobs/batch.ts'
 import type { JobCaches } from '../jobs/caches.ts'
 import { trimResource } from '../jobs/trim.ts'
 import type { Reconcile, Result } from '../runtime/controller.ts'
 import type { EventRecorder } from '../runtime/events.ts'
 import type { ProgramConfig } from './child.ts'
-import { jobCreated } from './events.ts'
+import { helpersCreated, helpersRefused, jobCreated } from './events.ts'
 import type { ProgramKind, RawResource } from './kind.ts'
 import { observer } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { type Plan, plan } from './plan.ts'
+import { RefusedHelpers } from './refused-helpers.ts'
 import type { ResourceCache } from './resources.ts'
 import { refusal, trouble } from './status.ts'
 import { type Writer, writerFor } from './writer.ts'
@@ -22,9 +25,10 @@ const CONFLICTS = 5
 export interface ReconcileDeps {
   kind: ProgramKind
   cluster: Pick<Cluster, 'get' | 'list' | 'create' | 'patch' | 'applyStatus' | 'delete'>
-  caches: Pick<ResourceCache, 'resources' | 'written'> & Pick<JobCaches, 'jobs' | 'jobsOf' | 'podsOf'>
+  caches: Pick<ResourceCache, 'resources' | 'written'> & Pick<JobCaches, 'jobs' | 'jobsOf' | 'helpersOf' | 'podsOf'>
   config: ProgramConfig
   events: EventRecorder
+  log: Log
   /** False as soon as another process may be leading. */
   mayWrite(): boolean
   /** Since when this process leads. */
@@ -37,14 +41,15 @@ export interface ReconcileDeps {
  * are guarded by uid or version. After an error the key is requeued with backoff.
  */
 export function reconcileProgram(deps: ReconcileDeps): Reconcile {
-  const { kind, cluster, caches, events, now } = deps
+  const { kind, cluster, caches, events, log, now } = deps
   const { observe, observeWith, readFormerJob } = observer(deps)
   // Its Job and its pods change several times while the resource does not. Objects are never changed in place.
   const parsedOf = new WeakMap<RawResource, ReturnType<typeof kind.parse>>()
+  const refusedHelpers = new RefusedHelpers()
 
   return async (key: ObjectKey, signal: AbortSignal, isLast = true) => {
     const cached = caches.resources.get(key)
-    if (!cached) return undefined // deleted: the garbage collector removes Job and pods
+    if (!cached) return void refusedHelpers.forget(nameOf(key)) // deleted: the garbage collector removes Job and pods
     const check = () => {
       // A process that was frozen, or that lost its lease, must not act on an old observation.
       signal.throwIfAborted()
@@ -81,9 +86,11 @@ export function reconcileProgram(deps: ReconcileDeps): Reconcile {
   }
 
   async function bringAbout(object: RawResource, resource: Run, writer: Writer, isUrgent: boolean): Promise<Result> {
-    const seen = { ...(await observe(resource)), isUrgent }
+    const helpersNotBefore = refusedHelpers.notBefore(nameOf(resource.metadata))
+    const seen = { ...(await observe(resource)), isUrgent, helpersNotBefore }
     const next = plan(seen)
     if (!next.createJob) return apply(object, next, writer)
+    for (const job of next.deleteFirst ?? []) await writer.deleteJob(job)
     let existing = await readFormerJob(resource)
     try {
       existing ??= await writer.createJob(next.createJob)
@@ -101,8 +108,26 @@ export function reconcileProgram(deps: ReconcileDeps): Reconcile {
   async function apply(object: RawResource, next: Plan, writer: Writer): Promise<Result> {
     const isRecorded = await carryOut(next, writer)
     if (isRecorded) for (const event of next.events) events.record(object, event)
-    const { requeueAfterMs, requeueLast } = next
+    const againMs = next.createHelpers && (await createHelpers(object, next.createHelpers, writer))
+    const { requeueAfterMs = againMs, requeueLast } = next
     return { ...(requeueAfterMs !== undefined && { requeueAfterMs }), ...(requeueLast && { requeueLast }) }
+  }
+
+  /** Whatever the API server answers, the resource goes on without them. Returns when to try again, if at all. */
+  async function createHelpers(object: RawResource, job: Job, writer: Writer): Promise<number | undefined> {
+    const resource = nameOf(object.metadata)
+    try {
+      await writer.createHelpers(job)
+    } catch (error) {
+      if (!(error instanceof ClusterError)) throw error
+      log.warn({ err: error, object: resource, job: job.metadata.name }, 'helpers not created')
+      const isRefused = error.reason === 'Forbidden' || error.reason === 'Invalid'
+      if (isRefused) events.record(object, helpersRefused(error))
+      return refusedHelpers.refused(resource, now())
+    }
+    refusedHelpers.forget(resource)
+    events.record(object, helpersCreated(job))
+    return undefined
   }
 
   async function jobRefused({ resource }: Observed, error: unknown, writer: Writer): Promise<Result> {
@@ -124,3 +149,5 @@ async function carryOut(next: Plan, writer: Writer): Promise<boolean> {
   if (next.deleteResource) await writer.deleteResource()
   return isRecorded
 }
+
+const nameOf = ({ namespace, name }: { namespace?: string; name: string }) => `${namespace}/${name}`

@@ -58,6 +58,14 @@ export function writerFor(
       return undefined
     },
 
+    /** Throws when the API server refuses it, also when it exists. */
+    async createHelpers(job: Job): Promise<void> {
+      check()
+      failpoint('operator.create-helpers')
+      await cluster.create(JOBS, job)
+      failpoint('operator.helpers-created')
+    },
+
     /** One write, so that a Job never ends without the annotation that says why. */
     async patchJob({ name: jobName, spec, annotations }: NonNullable<Plan['patchJob']>): Promise<void> {
       check()

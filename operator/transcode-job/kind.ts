@@ -21,12 +21,14 @@ export const transcodeJob: ProgramKind<TranscodeJobSpec> = {
     scratch: config.JOB_SCRATCH,
   }),
   parse: parseTranscodeJob,
-  jobSpec: ({ inputs, renditions, segmentSeconds, accelerator }) => ({
+  jobSpec: ({ inputs, renditions, segmentSeconds, accelerator, parallelism }) => ({
     inputs,
     renditions,
     segmentSeconds,
     accelerator,
+    ...(parallelism > 1 && { parallelism }),
   }),
+  helpers: { entry: 'jobs/chunks/main.js', count: ({ parallelism }) => parallelism - 1 },
   grant: ({ inputs }) => grantFor(inputs),
   outputs: ({ inputs }) => inputs,
   successMessage: ({ inputs: { length } }) => `${length} of ${length} inputs converted`,

@@ -8,7 +8,7 @@ import { type RunProgress, type RunStatus, succeededOf } from '../../crds/run.ts
 import { type Cluster, EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import type { Job, Pod } from '../../operator/jobs/batch.ts'
-import { OWNER_UID } from '../../operator/jobs/labels.ts'
+import { NO_HELPERS, OWNER_UID } from '../../operator/jobs/labels.ts'
 import { PROGRAM_KINDS } from '../../operator/kinds.ts'
 import type { RawResource } from '../../operator/program/kind.ts'
 import { PROGRESS_MANAGER } from '../../operator/program/progress.ts'
@@ -112,10 +112,11 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       (await kube.list<Job>(JOBS, { namespace })).filter(
         (job) => name === undefined || job.metadata.ownerReferences?.[0]?.name === name,
       )
-    async function pods(name: string): Promise<Pod[]> {
+    /** Of its attempts, oldest first; with this selector instead: of its helpers. */
+    async function pods(name: string, of = NO_HELPERS): Promise<Pod[]> {
       const uid = (await resource(name))?.metadata.uid
       if (!uid) return []
-      const found = await kube.list<Pod>(PODS, { namespace, labelSelector: `${OWNER_UID}=${uid}` })
+      const found = await kube.list<Pod>(PODS, { namespace, labelSelector: `${OWNER_UID}=${uid},${of}` })
       return found.sort((a, b) => ageOf(a).localeCompare(ageOf(b)))
     }
     const live = (name: string) =>

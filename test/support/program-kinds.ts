@@ -84,6 +84,7 @@ export function kitOf(kind: ProgramKind) {
       job: undefined,
       pods: [],
       leftovers: [],
+      helpers: [],
       config: programConfig,
       now: planTime,
       ...seen,

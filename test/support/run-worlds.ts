@@ -47,7 +47,9 @@ const KITS: Kit[] = [
     startSlots: startVideoAdmission,
     react: async ({ admission, ...deps }, id) => {
       const batches = startBatches(deps, { interactive: 1, backfill: 1 })
-      await conversionReactions({ ...deps, admission, batches }).MediaUploaded?.({ aggregateId: id } as OutboxMessage)
+      await conversionReactions({ ...deps, admission, batches, conversions: CONVERSIONS }).MediaUploaded?.({
+        aggregateId: id,
+      } as OutboxMessage)
     },
     async create({ database: { admin } }, { id: org, user }) {
       const id = newUuid()

@@ -11,7 +11,7 @@ import { VIDEOS } from './conversion/admission-queries.ts'
 import type { BatchPriority } from './conversion/batch-plan.ts'
 import { IMAGES } from './conversion/batch-queries.ts'
 import { startBatches } from './conversion/batches.ts'
-import { CONVERSIONS } from './conversion/kind.ts'
+import { conversionsWith } from './conversion/kind.ts'
 import { conversionReactions } from './conversion/reactions.ts'
 import { type PurgeDeps, purgeDue, sweepPurged } from './deletion/purge.ts'
 import { oldestPurgeSeconds } from './deletion/purge-queries.ts'
@@ -22,6 +22,9 @@ export const MediaSettings = z.object({
   MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
     .default(8)
     .describe('How many videos of one organization may have a TranscodeJob at a time; the others wait in Postgres'),
+  MAX_PARALLELISM: int(1, 64)
+    .default(1)
+    .describe('How many pods may convert a large video at the same time; each takes a slot of its organization'),
   MAX_BACKFILL_BATCHES_PER_ORGANIZATION: int(1, 10_000)
     .default(2)
     .describe('How many backfill batches of images may have a TranscodeJob at a time, per organization'),
@@ -30,8 +33,13 @@ export const MediaSettings = z.object({
 export function mediaWorker(given: FeatureWorkerDeps<z.output<typeof MediaSettings>>): FeatureWorker {
   const { config } = given
   const counters = mediaCounters(given.counterOf)
+  const limits = {
+    maxParallelism: config.MAX_PARALLELISM,
+    maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION,
+  }
+  const conversions = conversionsWith(limits)
   const slots = {
-    admission: startVideoAdmission(given, { maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION }),
+    admission: startVideoAdmission(given, limits),
     batches: startBatches(
       { ...given, ...counters },
       {
@@ -40,12 +48,12 @@ export function mediaWorker(given: FeatureWorkerDeps<z.output<typeof MediaSettin
       },
     ),
   }
-  const deps = { ...given, ...slots, ...counters }
+  const deps = { ...given, ...slots, ...counters, conversions }
   return {
     reactions: conversionReactions(deps),
     kinds: [
       // The conversion of a media item may have ended while it was in the trash.
-      workedKind(given, CONVERSIONS, {
+      workedKind(given, conversions, {
         name: 'conversions',
         fillers: [slots.batches, slots.admission],
         repairOn: 'restored',

@@ -2,7 +2,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { inArray, type PgTable, type SQL, sql } from '../../db/orm.ts'
 import { organizations } from '../../db/schema/organizations.ts'
-import type { OrganizationSeen } from './admission-plan.ts'
+import type { OrganizationSeen, WaitingRow } from './admission-plan.ts'
 
 /** Rows that need a slot of their organization before they get a resource. Each line has slots of its own. */
 export interface Line {
@@ -12,6 +12,8 @@ export interface Line {
   isAdmitted: SQL
   /** Unfinished rows without one; the same applies. */
   isWaiting: SQL
+  /** How many slots a row takes, at most as many as an organization has; one where it is omitted. */
+  slots?: SQL
 }
 
 /** Organizations with a row that waits; `more` is a condition on `waiting.org_id`. */
@@ -35,7 +37,7 @@ export async function listWaitingOrganizations(
 /** Organizations with a free slot and a row that waits for one. */
 export function listAdmissible(tx: Tx, line: Line, maxPerOrganization: number): Promise<Uuid[]> {
   const { table, isAdmitted } = line
-  const admitted = sql`(select count(*) from ${table} r where r.org_id = waiting.org_id and ${isAdmitted})`
+  const admitted = sql`(select ${slotsOf(line)} from ${table} r where r.org_id = waiting.org_id and ${isAdmitted})`
   return listWaitingOrganizations(tx, line, sql`${admitted} < ${maxPerOrganization}`)
 }
 
@@ -50,23 +52,31 @@ export async function lockAdmissions(tx: Tx, orgIds: readonly Uuid[]): Promise<v
     .for('no key update')
 }
 
-/** Counts the admitted rows of each organization and lists at most `limit` of the waiting ones. */
+/** The slots that rows take together. */
+const slotsOf = ({ slots }: Pick<Line, 'slots'>): SQL => (slots ? sql`coalesce(sum(${slots}), 0)` : sql`count(*)`)
+
+/** Counts the slots that are taken in each organization and lists at most `limit` of the rows that wait. */
 export async function findOrganizations(
   tx: Tx,
-  { table, isAdmitted, isWaiting }: Line,
+  line: Line,
   orgIds: readonly Uuid[],
   limit: number,
 ): Promise<OrganizationSeen[]> {
-  const { rows } = await tx.execute<{ admitted: number; waiting: { id: Uuid; createdAt: string }[] }>(sql`
+  const { table, isAdmitted, isWaiting, slots = sql`1` } = line
+  const fields = sql`'id', id, 'createdAt', created_at, 'slots', slots`
+  const { rows } = await tx.execute<{
+    admitted: number
+    waiting: (Omit<WaitingRow, 'createdAt'> & { createdAt: string })[]
+  }>(sql`
     select
-      (select count(*)::int from ${table} r where r.org_id = o.id and ${isAdmitted}) as admitted,
-      (select coalesce(json_agg(json_build_object('id', id, 'createdAt', created_at) order by created_at, id), '[]')
-        from (select id, created_at from ${table} r where r.org_id = o.id and ${isWaiting}
+      (select ${slotsOf(line)}::int from ${table} r where r.org_id = o.id and ${isAdmitted}) as admitted,
+      (select coalesce(json_agg(json_build_object(${fields}) order by created_at, id), '[]')
+        from (select id, created_at, ${slots} as slots from ${table} r where r.org_id = o.id and ${isWaiting}
           order by created_at, id limit ${limit}) oldest) as waiting
     from ${organizations} o where ${inArray(sql`o.id`, [...orgIds])}`)
   return rows.map(({ admitted, waiting }) => ({
     admitted,
-    waiting: waiting.map(({ id, createdAt }) => ({ id, createdAt: new Date(createdAt) })),
+    waiting: waiting.map((row) => ({ ...row, createdAt: new Date(row.createdAt) })),
   }))
 }
 

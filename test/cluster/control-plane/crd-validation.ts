@@ -45,6 +45,9 @@ const ACCEPTED: [string, object][] = [
     'the largest numbers',
     { segmentSeconds: 20, attemptDeadlineSeconds: 86_400, maxAttempts: 10, ttlSecondsAfterFinished: 2_592_000 },
   ],
+  ['64 pods for a video', { parallelism: 64 }],
+  ['two pods for a motion', { ...input({ type: 'motion' }), parallelism: 2 }],
+  ['one pod for images', { inputs: inputs(2).map((i) => ({ ...i, type: 'image' })), parallelism: 1 }],
   ['every choice', { accelerator: 'gpu', priority: 'backfill', suspend: true }],
 ]
 for (const [name, spec] of ACCEPTED) {
@@ -55,6 +58,7 @@ t.test('what is left out gets its default', async (t) => {
   t.match(await create({}), {
     spec: {
       renditions: ['360p', '720p', '1080p'],
+      parallelism: 1,
       segmentSeconds: 6,
       accelerator: 'auto',
       priority: 'normal',
@@ -105,6 +109,18 @@ const REFUSED: [string, object, RegExp][] = [
   ['half a segment', { segmentSeconds: 1.5 }, /spec\.segmentSeconds: Invalid value: .*must be of type integer/],
   ['an accelerator that is none', { accelerator: 'tpu' }, /spec\.accelerator: Unsupported value: "tpu"/],
   ['a priority that is none', { priority: 'urgent' }, /spec\.priority: Unsupported value: "urgent"/],
+  ['no pod', { parallelism: 0 }, /spec\.parallelism: Invalid value: 0: .*greater than or equal to 1/],
+  ['65 pods', { parallelism: 65 }, /spec\.parallelism: Invalid value: 65: .*less than or equal to 64/],
+  [
+    'two pods for two videos',
+    { inputs: inputs(2), parallelism: 2 },
+    /spec\.parallelism: Invalid value: .*more than 1 needs exactly one input, a video or a motion/,
+  ],
+  [
+    'two pods for an image',
+    { ...input({ type: 'image' }), parallelism: 2 },
+    /spec\.parallelism: Invalid value: .*more than 1 needs exactly one input, a video or a motion/,
+  ],
   ['suspend as text', { suspend: 'yes' }, /spec\.suspend: Invalid value: "string"/],
   ['a deadline of 59 s', { attemptDeadlineSeconds: 59 }, /spec\.attemptDeadlineSeconds: Invalid value: 59/],
   ['a deadline over a day', { attemptDeadlineSeconds: 86_401 }, /spec\.attemptDeadlineSeconds: Invalid value: 86401/],
@@ -138,6 +154,7 @@ t.test('a field that nobody knows is refused by kubectl, which asks for strictne
 const FIXED: [field: string, value: unknown][] = [
   ['inputs', [anInput('another')]],
   ['renditions', ['360p']],
+  ['parallelism', 2],
   ['segmentSeconds', 4],
   ['accelerator', 'cpu'],
   ['attemptDeadlineSeconds', 600],

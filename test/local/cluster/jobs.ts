@@ -218,6 +218,50 @@ t.test('a finished Job goes when its time to live is over, also when that is sai
   await eventually('the end of its pod', async () => (await c.pods('kept')).length === 0)
 })
 
+const ON_INDEX = [
+  { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget' }] },
+  { action: 'FailIndex', onExitCodes: { operator: 'In', values: [10] } },
+]
+const indexed = (completions: number) => ({
+  spec: {
+    completionMode: 'Indexed',
+    completions,
+    parallelism: completions,
+    backoffLimit: undefined,
+    backoffLimitPerIndex: 2,
+    podFailurePolicy: { rules: ON_INDEX },
+  },
+})
+
+t.test('the pods of an Indexed Job know their index, and a failed one alone is repeated', async (t) => {
+  const c = jobCluster(t)
+  const folder = await testFolder(t)
+  const script = `echo $JOB_COMPLETION_INDEX >> ${folder}/ran
+    if [ $JOB_COMPLETION_INDEX = 1 ] && mkdir ${folder}/once; then exit 20; fi`
+  await c.create('many', script, indexed(3))
+  const { job, final, pods } = await c.over('many')
+  t.match(final, { type: 'Complete', reason: 'CompletionsReached' })
+  t.match(job.status, { succeeded: 3, failed: 1, completedIndexes: '0-2' })
+  t.strictSame((await readFile(join(folder, 'ran'), 'utf8')).split('\n').sort(), ['', '0', '1', '1', '2'])
+  t.strictSame(pods.map((p) => p.metadata.annotations?.['batch.kubernetes.io/job-completion-index']).sort(), [
+    '0',
+    '1',
+    '1',
+    '2',
+  ])
+  for (const { metadata } of pods) t.match(metadata.name, /^many-[0-2]-[a-z0-9]+$/)
+})
+
+t.test('an index that fails for good, or too often, ends no other', async (t) => {
+  const c = jobCluster(t)
+  const script = 'case $JOB_COMPLETION_INDEX in 0) exit 10;; 2) exit 20;; *) exit 0;; esac'
+  await c.create('mixed', script, indexed(4))
+  const { job, final, pods } = await c.over('mixed')
+  t.match(final, { type: 'Failed', reason: 'FailedIndexes' })
+  t.match(job.status, { succeeded: 2, failed: 4, completedIndexes: '1,3', failedIndexes: '0,2' })
+  t.equal(pods.length, 6, 'one of index 0, three of index 2')
+})
+
 t.test('refuses a Job that it could not run as it is meant', async (t) => {
   const c = jobCluster(t)
   const cases: [string, Parameters<typeof c.create>[2]][] = [
@@ -225,7 +269,9 @@ t.test('refuses a Job that it could not run as it is meant', async (t) => {
     ['init containers', { pod: { initContainers: [{ name: 'a' }] } }],
     ['a volume', { pod: { volumes: [{ name: 'v', persistentVolumeClaim: { claimName: 'v' } }] } }],
     ['a mount without a volume', { container: { volumeMounts: [{ name: 'v', mountPath: '/v' }] } }],
-    ['indexed completion', { spec: { completionMode: 'Indexed' } }],
+    ['indexed completion without a number', { spec: { completionMode: 'Indexed' } }],
+    ['a limit per index without indexes', { spec: { backoffLimitPerIndex: 1 } }],
+    ['a success policy', { spec: { completionMode: 'Indexed', completions: 2, successPolicy: { rules: [] } } }],
     ['replacement before the end', { spec: { podReplacementPolicy: 'TerminatingOrFailed' } }],
   ]
   for (const [name, more] of cases) {

@@ -23,6 +23,7 @@ import { openResourceCache } from '../../../operator/program/resources.ts'
 import type { KubeEvent } from '../../../operator/runtime/events.ts'
 import { eachKind } from '../../support/each-kind.ts'
 import { programConfig } from '../../support/program-kinds.ts'
+import { quietLog } from '../../support/quiet-log.ts'
 import { type Fault, storeCluster } from '../../support/store-cluster.ts'
 
 eachKind(t, (t, kit) => {
@@ -53,6 +54,7 @@ eachKind(t, (t, kit) => {
       caches,
       config: { ...programConfig, ...config },
       events: { record: (_, event) => void events.push(event), flush: async () => {} },
+      log: quietLog(),
       mayWrite: () => leads,
       leadingSince: () => new Date(0),
       now: () => time.now,
@@ -131,6 +133,7 @@ eachKind(t, (t, kit) => {
       caches: { ...w.caches, ...caches },
       config: programConfig,
       events: { record: () => {}, flush: async () => {} },
+      log: quietLog(),
       mayWrite: () => true,
       leadingSince: () => since,
       now: () => w.time.now,

@@ -7,12 +7,13 @@ import type { RunKind, WantedResource } from '../../../worker/runs/kind.ts'
 import { findBatch, isBatchUnfinished } from './batch-queries.ts'
 import { announceConversion } from './commands.ts'
 import { factsOf } from './facts.ts'
+import { type ParallelismLimits, parallelismOf } from './parallelism.ts'
 import { CONVERTED_MEDIA, type ConversionTypes } from './queries.ts'
 import { regroup } from './regroup.ts'
 import { batchJobFor, batchJobName, transcodeJobFor, transcodeJobName } from './transcode-spec.ts'
 
 /** Conversions of media items. A video has a TranscodeJob of its own, an image shares that of its batch. */
-export const CONVERSIONS: RunKind<ConversionTypes> = {
+export const conversionsWith = (limits: ParallelismLimits): RunKind<ConversionTypes> => ({
   resource: TRANSCODE_JOBS,
   noun: 'conversion',
   rowNoun: 'media',
@@ -21,7 +22,8 @@ export const CONVERSIONS: RunKind<ConversionTypes> = {
   prefixOf: ({ orgId, id, generation }) => outputPrefix(orgId, id, generation),
   async wanted(db, media, namespace) {
     if (media.conversionBatch) return wantedBatch(db, media.conversionBatch, namespace)
-    return { object: transcodeJobFor(media, namespace), rows: [media] }
+    const parallelism = parallelismOf(media.fileSizeBytes, limits)
+    return { object: transcodeJobFor(media, namespace, parallelism), rows: [media] }
   },
   factsOf,
   runFieldsOf: (spec) => TranscodeJobSpec.parse(spec),
@@ -35,7 +37,10 @@ export const CONVERSIONS: RunKind<ConversionTypes> = {
   regroup,
   isShared: async (db, { conversionBatch: batch }) =>
     batch !== null && (await db.read({}, (tx) => isBatchUnfinished(tx, batch))),
-}
+})
+
+/** With one pod for each video: what does not create TranscodeJobs of videos need not know more. */
+export const CONVERSIONS = conversionsWith({ maxParallelism: 1, maxPerOrganization: 1 })
 
 /** For all members of a batch; undefined when all are over. */
 export async function wantedBatch(db: Database, batch: Uuid, namespace: string): Promise<WantedResource | undefined> {

@@ -7,7 +7,12 @@ import type { RunKey, RunRow, RunTable } from '../../../worker/runs/kind.ts'
 import { type FoundMedia, livePhotoVideo } from '../queries.ts'
 import type { TranscodeJobObject } from './facts.ts'
 
-const more = { kind: media.kind, conversionBatch: media.conversionBatch, originalTier: media.originalTier }
+const more = {
+  kind: media.kind,
+  conversionBatch: media.conversionBatch,
+  originalTier: media.originalTier,
+  fileSizeBytes: media.fileSizeBytes,
+}
 
 export type Conversion = RunRow & Pick<MediaRow, keyof typeof more>
 

@@ -1,17 +1,20 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Reactions } from '../../../worker/reactions.ts'
 import type { Admission } from '../../../worker/runs/admission.ts'
+import type { RunKind } from '../../../worker/runs/kind.ts'
 import { findRun } from '../../../worker/runs/queries.ts'
 import { type StartDeps, startAdmitted } from '../../../worker/runs/start.ts'
 import type { Batches } from './batches.ts'
 import { CONVERSIONS } from './kind.ts'
-import { type Conversion, findInterrupted } from './queries.ts'
+import { type Conversion, type ConversionTypes, findInterrupted } from './queries.ts'
 import { type StopDeps, stopConversion } from './stop.ts'
 
 export type ReactionDeps = StartDeps &
   StopDeps & {
     admission: Pick<Admission, 'fill'>
     batches: Pick<Batches, 'fill' | 'start'>
+    /** Makes the TranscodeJobs of videos. */
+    conversions: RunKind<ConversionTypes>
   }
 
 /** What the worker itself does for conversions after an event. A reaction may run twice for the same event. */
@@ -36,7 +39,7 @@ async function convert(deps: ReactionDeps, mediaId: Uuid): Promise<void> {
 async function convertVideo(deps: ReactionDeps, media: Conversion): Promise<void> {
   if (!media.admittedAt && (await deps.admission.fill([media.orgId])).has(media.id)) return
   // Without a slot there is nothing left to do for the event: the end of another conversion admits the next video.
-  await startAdmitted(deps, CONVERSIONS, media.id)
+  await startAdmitted(deps, deps.conversions, media.id)
 }
 
 /** Converts an image with others, or lets it wait for a batch. */

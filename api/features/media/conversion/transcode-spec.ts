@@ -33,11 +33,12 @@ export const transcodeJobName = (video: Pick<MediaToConvert, 'id' | 'generation'
 /** One name per batch, whose members never change once this resource may exist. */
 export const batchJobName = (batch: Uuid) => `tj-${suffixOf(batch)}`
 
-/** The resource that converts a video. The CRD's defaults fill the omitted fields. */
-export function transcodeJobFor(video: MediaToConvert, namespace: string): TranscodeJobToCreate {
+/** The resource that converts a video, in so many pods at the same time. The CRD's defaults fill the omitted fields. */
+export function transcodeJobFor(video: MediaToConvert, namespace: string, parallelism = 1): TranscodeJobToCreate {
   const name = transcodeJobName(video)
   const annotations = { 'media.keepsake.dev/media': formatId('media', video.id) }
-  return resource({ name, namespace, annotations }, video.orgId, { inputs: [inputOf(video, 'video')] })
+  const spec = { inputs: [inputOf(video, 'video')], ...(parallelism > 1 && { parallelism }) }
+  return resource({ name, namespace, annotations }, video.orgId, spec)
 }
 
 /** The resource that converts a batch of images. */

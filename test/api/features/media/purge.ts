@@ -297,7 +297,7 @@ async function aWorker(t: { teardown(fn: () => Promise<void>): void }) {
   const deps = { ...base, follower: projector, queue: emptyQueue, fillers: [batches, admission] }
   return {
     admission,
-    react: runReactions([conversionReactions({ ...base, admission, batches })]),
+    react: runReactions([conversionReactions({ ...base, admission, batches, conversions: CONVERSIONS })]),
     sweep: () => sweepRuns(deps, CONVERSIONS, { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 72 * 3600 }),
   }
 }

@@ -48,7 +48,9 @@ async function worker(t: Teardown, on: Partial<Cluster> = {}, options: Partial<B
   t.teardown(async () => void (await Promise.all([batches.stop(), admission.stop(), projector.stop()])))
   await projector.reflection.synced()
   const react = (id: Uuid) =>
-    runReactions([conversionReactions({ ...deps, admission, batches })])(mediaEvent('MediaUploaded', id, world.org))
+    runReactions([conversionReactions({ ...deps, admission, batches, conversions: CONVERSIONS })])(
+      mediaEvent('MediaUploaded', id, world.org),
+    )
   const sweep = (change: object = {}, o: Partial<RepairOptions> = {}) =>
     sweepRuns(
       { ...deps, fillers: [batches, admission], follower: projector, queue: emptyQueue, ...change },

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { startVideoAdmission } from '../../../../../api/features/media/conversion/admission.ts'
 import { startBatches } from '../../../../../api/features/media/conversion/batches.ts'
+import { conversionsWith } from '../../../../../api/features/media/conversion/kind.ts'
 import { conversionReactions } from '../../../../../api/features/media/conversion/reactions.ts'
 import { transcodeJobName } from '../../../../../api/features/media/conversion/transcode-spec.ts'
 import { runReactions } from '../../../../../api/worker/reactions.ts'
@@ -23,12 +24,13 @@ const refusing = (reason: ClusterErrorReason): Pick<Cluster, 'create'> => ({
   },
 })
 async function react(message: OutboxMessage, on: Pick<Cluster, 'create'> = cluster): Promise<void> {
+  const limits = { maxPerOrganization: 100, maxParallelism: 3 }
   const deps = { db, cluster: { ...cluster, ...on }, namespace: NAMESPACE, log: quietLog() }
-  const admission = startVideoAdmission(deps, { maxPerOrganization: 100 })
+  const admission = startVideoAdmission(deps, limits)
   const batches = startBatches(deps, { interactive: 100, backfill: 2 })
-  await runReactions([conversionReactions({ ...deps, admission, batches })])(message).finally(() =>
-    Promise.all([admission.stop(), batches.stop()]),
-  )
+  await runReactions([conversionReactions({ ...deps, admission, batches, conversions: conversionsWith(limits) })])(
+    message,
+  ).finally(() => Promise.all([admission.stop(), batches.stop()]))
 }
 const uploaded = (id: Uuid): OutboxMessage => mediaEvent('MediaUploaded', id, world.org)
 

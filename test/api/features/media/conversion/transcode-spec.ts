@@ -23,6 +23,11 @@ t.test('a batch of images takes no GPU from a video', async (t) => {
   t.notOk('accelerator' in transcodeJobFor(image(5), 'media').spec, 'videos keep the default')
 })
 
+t.test('a video says how many pods it has only where they are several', async (t) => {
+  t.notOk('parallelism' in transcodeJobFor(image(5), 'media', 1).spec)
+  t.equal(transcodeJobFor(image(5), 'media', 3).spec.parallelism, 3)
+})
+
 const DEADLINES: [name: string, bytes: number[], seconds: number][] = [
   ['one small image', [5], 600 + 60 + 2],
   ['the largest image', [200 * MIB], 600 + 60 + 400],
