@@ -1,9 +1,11 @@
+import * as z from 'zod'
 import { TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { int, json } from '../../lib/runtime/config.ts'
 import { runEncodeJob } from '../hls/encode-job.ts'
 import { help } from './help.ts'
 
-const Spec = TranscodeJobSpec.pick({ inputs: true, accelerator: true, parallelism: true })
+const { inputs, accelerator, parallelism } = TranscodeJobSpec.shape
+const Spec = z.object({ inputs, accelerator, parallelism })
 
 /** JOB_SPEC is that of the pod that leads; the Job controller numbers the pods of an Indexed Job. */
 const own = {

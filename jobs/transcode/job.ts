@@ -1,15 +1,11 @@
+import * as z from 'zod'
 import { TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { json } from '../../lib/runtime/config.ts'
 import { runEncodeJob } from '../hls/encode-job.ts'
 import { transcode } from './transcode.ts'
 
-const Spec = TranscodeJobSpec.pick({
-  inputs: true,
-  renditions: true,
-  segmentSeconds: true,
-  accelerator: true,
-  parallelism: true,
-})
+const { inputs, renditions, segmentSeconds, accelerator, parallelism } = TranscodeJobSpec.shape
+const Spec = z.object({ inputs, renditions, segmentSeconds, accelerator, parallelism })
 
 /** JOB_SPEC is the part of the TranscodeJob's spec that a job needs. */
 const own = {
