@@ -21,6 +21,7 @@ export const SOURCES = {
   short: 'sources/short',
   middle: 'sources/middle',
   long: 'sources/long',
+  shared: 'sources/shared',
   text: 'sources/text',
 } as const
 export type SourceName = keyof typeof SOURCES | 'missing'
@@ -31,6 +32,7 @@ export async function prepareSources(s3: S3Options): Promise<void> {
     await store.upload(await clip('silent'), SOURCES.short, { contentType: 'video/mp4' })
     await store.upload(await clip('streamable'), SOURCES.middle, { contentType: 'video/mp4' })
     await store.upload(await longClip(), SOURCES.long, { contentType: 'video/mp4' })
+    await store.upload(await clip('shared62'), SOURCES.shared, { contentType: 'video/mp4' })
     await store.put(SOURCES.text, 'no video at all\n'.repeat(100), { contentType: 'video/mp4' })
   } finally {
     await store.close()

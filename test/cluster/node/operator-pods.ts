@@ -1,6 +1,11 @@
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { succeededOf } from '../../../crds/run.ts'
+import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
+import type { ObjectMeta } from '../../../lib/runtime/kube/cluster.ts'
+import { openS3Store } from '../../../lib/runtime/object-store/s3.ts'
+import { HELPER, ROLE } from '../../../operator/jobs/labels.ts'
 import { eventually } from '../../support/eventually.ts'
 import { failPrograms, storeFaults } from '../node-support/faults.ts'
 import { openGround } from '../node-support/ground.ts'
@@ -10,6 +15,7 @@ import { openWorld, type SourceName } from '../node-support/world.ts'
 
 /** What the operator makes of what really happens to pods. Most of it is waiting, so the cases run side by side. */
 t.jobs = 5
+const INDEX = 'batch.kubernetes.io/job-completion-index'
 t.setTimeout(1_800_000)
 const ground = await openGround(t)
 
@@ -151,3 +157,40 @@ t.test('a pod that somebody deletes is followed by another one', { buffered: tru
     'it was not that pod',
   )
 })
+
+t.test(
+  'two pods share a video; of one that helps and is deleted, only its chunk is made again',
+  { buffered: true },
+  async (t) => {
+    const w = await openWorld(t, ground, 'shared')
+    const renditions: ('360p' | '720p')[] = ['360p', '720p']
+    await w.submit('film', 'shared', { parallelism: 2, maxAttempts: 1, renditions })
+    const isHelper = ({ metadata }: { metadata: ObjectMeta }) => metadata.labels?.[ROLE] === HELPER
+    const lead = await eventually('the lead', async () => (await w.podsOf('film')).find((p) => !isHelper(p)), 240_000)
+    const helper = (not?: string) => async () =>
+      (await w.podsOf('film')).find((p) => isHelper(p) && p.metadata.uid !== not && p.status?.phase === 'Running')
+    const first = await eventually('a helper', helper(), 240_000)
+    // The one that leads waits, so that there is something to do for its replacement.
+    const goOn = await holdEncoder(lead.metadata.uid ?? '')
+    await holdEncoder(first.metadata.uid ?? '')
+    await w.kubectl('delete', 'pod', first.metadata.name, '--wait=false')
+    const second = await eventually('its replacement', helper(first.metadata.uid), 240_000)
+    t.strictSame(second.metadata.labels?.[INDEX], first.metadata.labels?.[INDEX], 'of the same index')
+    goOn()
+    const done = await w.untilFinished('film')
+    t.match(verdict(t, done), { is: 'True', reason: 'Succeeded', attempts: 1 }, 'what helps is no attempt')
+    t.match(done.status?.planReason, /720p in 2 chunks, which several pods share/)
+    await eventually('no helpers', async () => !(await w.podsOf('film')).some(isHelper), 240_000)
+    t.notOk((await w.jobsOf('film')).some(isHelper))
+
+    const store = openS3Store(ground.s3)
+    t.teardown(() => store.close())
+    const prefix = `out/${w.name}/film/`
+    const keys: string[] = []
+    for await (const { key } of store.list(prefix)) keys.push(key.slice(prefix.length))
+    const listed = parseMediaPlaylist(await text((await store.get(`${prefix}720p.m3u8`)).body))?.segments ?? []
+    t.equal(listed.length, 11)
+    t.strictSame(keys.filter((key) => /^720p.*ts$/.test(key)).sort(), listed.map((s) => s.uri).sort())
+    t.notOk(keys.some((key) => key.startsWith('chunks/')))
+  },
+)
