@@ -6,13 +6,13 @@ import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { chooseAccelerator } from '../ffmpeg/accelerator.ts'
+import { type ChunkRun, encodeChunk } from '../hls/chunks/encode-chunk.ts'
+import { openProtocol, probedSource, type SharedPlan } from '../hls/chunks/protocol.ts'
+import { takeChunk } from '../hls/chunks/take.ts'
 import type { Preset } from '../hls/encode-pass.ts'
 import { TransientError } from '../runtime/failure.ts'
 import type { JobOutcome } from '../runtime/run-job.ts'
-import { type ChunkRun, encodeChunk } from './encode-chunk.ts'
-import { openProtocol, probedSource, type SharedPlan } from './protocol.ts'
 import { openSparseSource, type SparseSource } from './sparse-source.ts'
-import { takeChunk } from './take.ts'
 
 export interface HelpTools {
   store: ObjectStore

@@ -3,8 +3,8 @@ import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import type { ByteRange } from '../hls/chunks/protocol.ts'
 import { TransientError } from '../runtime/failure.ts'
-import type { ByteRange } from './protocol.ts'
 
 /** A file of the source's size that holds those of its bytes that were asked for; all others are zero. */
 export interface SparseSource {

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { openRangeScan } from '../../../jobs/chunks/byte-ranges.ts'
-import { chooseChunk } from '../../../jobs/chunks/choose.ts'
-import { chunksOf, segmentsOf } from '../../../jobs/chunks/layout.ts'
-import { type ByteRange, type ChunkPart, SharedPlan } from '../../../jobs/chunks/protocol.ts'
 import { missingOf } from '../../../jobs/chunks/sparse-source.ts'
-import { stitch } from '../../../jobs/chunks/stitch.ts'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
+import { openRangeScan } from '../../../jobs/hls/chunks/byte-ranges.ts'
+import { chooseChunk } from '../../../jobs/hls/chunks/choose.ts'
+import { chunksOf, segmentsOf } from '../../../jobs/hls/chunks/layout.ts'
+import { type ByteRange, type ChunkPart, SharedPlan } from '../../../jobs/hls/chunks/protocol.ts'
+import { stitch } from '../../../jobs/hls/chunks/stitch.ts'
 import { firstFrameOf, timelineOf } from '../../../jobs/hls/timeline.ts'
 
 /** How a video is shared by several pods: all decisions, without any file. */

@@ -1,6 +1,6 @@
-import { runFfprobe } from '../ffmpeg/ffmpeg.ts'
-import { guardedInput } from '../ffmpeg/input.ts'
-import type { ProbedSource } from '../ffmpeg/probe.ts'
+import { runFfprobe } from '../../ffmpeg/ffmpeg.ts'
+import { guardedInput } from '../../ffmpeg/input.ts'
+import type { ProbedSource } from '../../ffmpeg/probe.ts'
 import type { ByteRange } from './protocol.ts'
 
 /** Seconds of the source that a chunk's encoder reads; `to` is undefined for the last one. */

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import * as z from 'zod'
-import { objectKey } from '../../crds/run.ts'
-import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
-import { ObjectTooLarge, readText } from '../../lib/runtime/object-store/read-text.ts'
-import type { ProbedSource } from '../ffmpeg/probe.ts'
+import { objectKey } from '../../../crds/run.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
+import { ObjectTooLarge, readText } from '../../../lib/runtime/object-store/read-text.ts'
+import type { ProbedSource } from '../../ffmpeg/probe.ts'
 
 /**
  * What the pods that share a video tell each other, as objects below its output prefix: the plan of the pod that leads, a
@@ -87,7 +87,6 @@ export const SharedPlan = z.object({
     .max(MAX_CHUNKS),
 })
 export type SharedPlan = z.infer<typeof SharedPlan>
-export type SharedChunk = SharedPlan['chunks'][number]
 
 const Claim = z.object({ by: z.string().max(64) })
 

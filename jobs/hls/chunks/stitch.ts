@@ -1,7 +1,7 @@
-import type { Complaints } from '../ffmpeg/ffmpeg.ts'
-import type { Rendition } from '../hls/ladder.ts'
-import { firstFrameOf, type Timeline } from '../hls/timeline.ts'
-import type { VerifiedVideo } from '../hls/verify.ts'
+import type { Complaints } from '../../ffmpeg/ffmpeg.ts'
+import type { Rendition } from '../ladder.ts'
+import { firstFrameOf, type Timeline } from '../timeline.ts'
+import type { VerifiedVideo } from '../verify.ts'
 import type { ChunkPart, SharedPlan } from './protocol.ts'
 
 export type StitchedVideo = VerifiedVideo & { rendition: Rendition }

@@ -1,4 +1,4 @@
-import { firstFrameOf, type Timeline } from '../hls/timeline.ts'
+import { firstFrameOf, type Timeline } from '../timeline.ts'
 
 /** A part of a video that one process encodes: whole segments of all renditions of a pass. */
 export interface Chunk {
