@@ -5,6 +5,15 @@ import { eraseSessions } from './session-queries.ts'
 /** The accounts and their sign-ins. */
 export const authPart: PersonalPart = {
   personal: {
+    member_names: {
+      holds: 'the names of members, as a search compares them',
+      kept: 'until the member leaves',
+      columns: {
+        user_id: { person: 'gone' },
+        // The memberships end in the transaction that closes the account.
+        name: { erase: 'deleted with the memberships', canary: 'text' },
+      },
+    },
     users: {
       holds: 'the account: what the identity provider says about a user',
       kept: 'as long as the account',

@@ -20,3 +20,15 @@ export const memberships = pgTable(
   },
   (t) => [primaryKey({ columns: [t.orgId, t.userId] })],
 )
+
+/** What a search for members reads. Triggers keep it; programs only read it. */
+export const memberNames = pgTable(
+  'member_names',
+  {
+    orgId: id('organization').notNull(),
+    userId: id('user').notNull(),
+    joinedAt: time().notNull(),
+    name: text(),
+  },
+  (t) => [primaryKey({ columns: [t.userId, t.orgId] })],
+)

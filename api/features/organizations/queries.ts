@@ -2,7 +2,7 @@ import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Role } from '../../../lib/contract/roles.ts'
 import type { Tx } from '../../db/db.ts'
 import { and, asc, desc, eq, inArray, or, sql } from '../../db/orm.ts'
-import { memberships, organizations } from '../../db/schema/organizations.ts'
+import { memberNames, memberships, organizations } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { Member } from '../../permissions/queries.ts'
 import type { PageWanted } from '../../requests/page.ts'
@@ -111,26 +111,22 @@ const isLastOwner = sql<boolean>`(page.role = 'owner' and not exists (select fro
 export interface MemberFilter {
   orgId: Uuid
   userId?: Uuid
-  /** Part of the name. */
-  query?: string | undefined
   joinedYear?: number | undefined
 }
 
-function matching({ orgId, userId, query, joinedYear }: MemberFilter) {
+function matching({ orgId, userId, joinedYear }: MemberFilter, of: typeof memberships | typeof memberNames) {
   const year = joinedYear === undefined ? undefined : boundsOfYear(joinedYear)
   return and(
-    eq(memberships.orgId, orgId),
-    userId === undefined ? undefined : eq(memberships.userId, userId),
-    year &&
-      sql`${memberships.joinedAt} >= ${year.from}::timestamptz and ${memberships.joinedAt} < ${year.to}::timestamptz`,
-    query === undefined ? undefined : sql`searchable(${users.displayName}) like searchable(${containing(query)})`,
+    eq(of.orgId, orgId),
+    userId === undefined ? undefined : eq(of.userId, userId),
+    year && sql`${of.joinedAt} >= ${year.from}::timestamptz and ${of.joinedAt} < ${year.to}::timestamptz`,
   )
 }
 
 /** The latest to join first. */
 export async function listMembers(
   tx: Tx,
-  { after, limit, ...filter }: Omit<MemberFilter, 'query'> & PageWanted,
+  { after, limit, ...filter }: MemberFilter & PageWanted,
 ): Promise<ListedMember[]> {
   const behind =
     after && sql`(${memberships.joinedAt}, ${memberships.userId}) < (${after.at}::timestamptz, ${after.id}::uuid)`
@@ -139,7 +135,7 @@ export async function listMembers(
   const page = tx
     .select({ orgId, userId, role, joinedAt })
     .from(memberships)
-    .where(and(matching(filter), behind))
+    .where(and(matching(filter, memberships), behind))
     .orderBy(desc(joinedAt), desc(userId))
     .limit(limit)
     .as('page')
@@ -157,29 +153,35 @@ export async function listMembers(
     .orderBy(desc(page.joinedAt), desc(page.userId))
 }
 
-export const countMembers = (tx: Tx, filter: Omit<MemberFilter, 'query'>): Promise<number> =>
-  tx.$count(memberships, matching(filter))
+export const countMembers = (tx: Tx, filter: MemberFilter): Promise<number> =>
+  tx.$count(memberships, matching(filter, memberships))
 
 /** Nothing but the total where the page is empty. */
 type Found = Record<string, unknown> & { total: number } & (ListedMember | { id: null })
 
-/** A page, and how many match on all pages: one query, because comparing the names is what a search costs. */
+/** A page of those whose name contains `query`, and how many match on all pages: one query, which compares each name once. */
 export async function searchMembers(
   tx: Tx,
-  { after, limit, ...filter }: MemberFilter & PageWanted,
+  { after, limit, query, ...filter }: MemberFilter & { query: string } & PageWanted,
 ): Promise<{ members: ListedMember[]; total: number }> {
-  const behind = after ? sql`(joined_at, id) < (${after.at}::timestamptz, ${after.id}::uuid)` : sql`true`
+  const behind = after ? sql`(joined_at, user_id) < (${after.at}::timestamptz, ${after.id}::uuid)` : sql`true`
+  const { orgId, userId, joinedAt, name } = memberNames
+  // Only of the page are the memberships and the users read: of all that match they would be most of the work.
   const { rows } = await tx.execute<Found>(sql`
     with matching as materialized (
-      select ${memberships.orgId}, ${memberships.userId} as user_id, ${memberships.userId} as id, ${memberships.role}, ${memberships.joinedAt}, ${users.displayName}
-        from ${memberships} join ${users} on ${users.id} = ${memberships.userId} where ${matching(filter)}
+      select ${orgId}, ${userId}, ${joinedAt} from ${memberNames}
+        where ${matching(filter, memberNames)} and ${name} like searchable(${containing(query)})
     ), page as (
-      select * from matching where ${behind} order by joined_at desc, id desc limit ${limit}
+      select first.*, m.role, u.display_name
+        from (select * from matching where ${behind} order by joined_at desc, user_id desc limit ${limit}) first
+          join memberships m on m.org_id = first.org_id and m.user_id = first.user_id
+          join users u on u.id = first.user_id
     )
-    select counted.total, page.id, page.role, page.display_name as "displayName", ${isLastOwner} as "isLastOwner",
+    select counted.total, page.user_id as id, page.role, page.display_name as "displayName",
+        ${isLastOwner} as "isLastOwner",
         to_char(page.joined_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
       from (select count(*)::int as total from matching) counted left join page on true
-      order by page.joined_at desc, page.id desc`)
+      order by page.joined_at desc, page.user_id desc`)
   return {
     members: rows.flatMap(({ total: _, ...row }) => (row.id === null ? [] : [row])),
     total: rows[0]?.total ?? 0,

@@ -66,12 +66,14 @@ const inCluster = async () => {
 /** What a person writes, or is reached by: nothing of it stays anywhere. */
 const TEXTS: Canary[] = ['text', 'email', 'phone', 'agent', 'address', 'token']
 
+const foundBefore = await find(TEXTS)
 const request = await api.call(people.platformAdmin, 'POST', '/gdpr/anonymize', {
   json: { user_id: scene.person.wireId, confirm: true, reason: canaries.text },
 })
 
 t.test('before, the person is found in every column whose entry says so, and in no other', async (t) => {
   t.equal(request.status, 201)
+  t.ok(foundBefore.includes('member_names.name'))
   const filled: string[] = []
   const byKind = new Map<Canary, string[]>()
   for (const kind of [...TEXTS, 'id', 'subject'] as Canary[]) byKind.set(kind, await find([kind]))
@@ -97,10 +99,11 @@ t.test('before, the person is found in every column whose entry says so, and in 
 })
 const isOfPerson = ({ text }: { text: string }) => needlesOf(canaries).some((one) => text.toLowerCase().includes(one))
 
-/** With the sign-in. */
+/** With the sign-in and the memberships. */
 const GONE_AT_ONCE = [
   ...['devices.address', 'devices.p256dh', 'devices.auth', 'devices.session_id'],
   ...['sessions.device_id', 'sessions.device_name', 'sessions.ip_address'],
+  'member_names.name',
 ]
 
 t.test('after, nothing is found, but the id where an entry says that it stays', async (t) => {
