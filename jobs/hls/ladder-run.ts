@@ -9,9 +9,10 @@ import { presentationSeconds } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
+import { canBeWatched, type FirstPass, watchFirstPass } from './first-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
-import { type PassPlan, planCopiedPasses, planPasses, planReasonOf } from './pass-plan.ts'
+import { type PassPlan, planCopiedPasses, planPasses, planReasonOf, planTakeover } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
 import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
 import { runEncodePass } from './run-encode-pass.ts'
@@ -95,21 +96,47 @@ async function emptyFolder(folder: string): Promise<void> {
 }
 
 async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
-  const planReason = planReasonOf(plans, notCopied)
-  run.onPlanned(planReason)
-  const videos: (EncodedVideo & { frames: number; first: number })[] = []
-  let audio: VerifiedStream | null = null
-  let done = 0
-  for (const plan of plans) {
-    const make = plan.copied ? copyAndVerify : encodeAndVerify
-    const made = await make(run, plan, (fraction) => run.onProgress(done + fraction * plan.weight))
-    videos.push(...made.videos)
-    audio ??= made.audio
-    done += plan.weight
+  const [first] = plans
+  const watched = first && canBeWatched(run, plans) ? watchFirstPass(run, first, () => performance.now()) : undefined
+  const reasonOf = () => {
+    const reason = planReasonOf(plans, notCopied, watched?.shown())
+    run.onPlanned(reason)
+    return reason
   }
+  let planReason = reasonOf()
+  const made: MadePass[] = []
+  const left = [...plans]
+  let done = 0
+  for (let plan = left.shift(); plan; plan = left.shift()) {
+    const [from, { weight }] = [done, plan]
+    const onProgress = (fraction: number) => {
+      done = Math.max(done, from + fraction * weight)
+      run.onProgress(done)
+    }
+    const make = plan.copied ? copyAndVerify : encodeAndVerify
+    const result = await make(run, plan, { onProgress, watched: plan === first ? watched : undefined })
+    if (result) made.push(result)
+    else left.splice(0, left.length, await takeOver(run, 1 - done))
+    if (result) done = from + weight
+    if (watched && plan === first) planReason = reasonOf()
+  }
+  const videos = made.flatMap((pass) => pass.videos)
   verifySameSpan(videos)
   failpoint('job.encoded')
-  return { videos: videos.sort((a, b) => a.rendition.height - b.rendition.height), audio, planReason }
+  videos.sort((a, b) => a.rendition.height - b.rendition.height)
+  return { videos, audio: made.find((pass) => pass.audio)?.audio ?? null, planReason }
+}
+
+/**
+ * Prepares a pass that makes all renditions, also what the first pass has made: players keep that, and in the end the
+ * store holds the files of one process, which are verified together.
+ */
+async function takeOver({ folder, publisher, ladder, source }: LadderRun, weight: number): Promise<PassPlan> {
+  // The publisher would take the playlists that the first pass left for those of the new one.
+  await emptyFolder(folder)
+  publisher.again()
+  failpoint('job.ran-ahead')
+  return planTakeover(ladder, { hasAudio: source.audio !== null }, weight)
 }
 
 /** That of all renditions; those beside a copied one are cut where it is. */
@@ -118,7 +145,22 @@ function timelineFor({ ladder, segmentSeconds, copied }: LadderRun): Timeline {
   return typeof copied === 'string' ? timeline : { ...timeline, starts: copied.starts }
 }
 
-async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (fraction: number) => void) {
+interface MadePass {
+  videos: (EncodedVideo & { frames: number; first: number })[]
+  audio: VerifiedStream | null
+}
+
+interface PassWatch {
+  onProgress: (fraction: number) => void
+  watched: FirstPass | undefined
+}
+
+/** Undefined when the pass was stopped, because it ran ahead far enough. */
+async function encodeAndVerify(
+  run: LadderRun,
+  plan: PassPlan,
+  { onProgress, watched }: PassWatch,
+): Promise<MadePass | undefined> {
   const { source, publisher, folder, signal, cores, preset, accelerator } = run
   const timeline = timelineFor(run)
   const { renditions, withAudio, copied } = plan
@@ -132,10 +174,17 @@ async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (frac
     preset,
     copiesVideo: copied !== undefined,
   }
-  const early = earlyMasterPublisher(run, plan)
+  const early = earlyMasterPublisher(run, plan, watched)
   // A copy takes moments, and nothing of one that proves wrong may reach players.
   const isSilent = copied !== undefined
-  const report = await runEncodePass({ ...run, pass, isSilent, onProgress, onPublished: early })
+  const report = await runEncodePass({
+    ...{ ...run, pass, isSilent, onPublished: early, isEnough: watched?.isEnough },
+    onProgress: (fraction, frames) => {
+      watched?.progressed(frames)
+      onProgress(fraction)
+    },
+  })
+  if (report.stopped) return undefined
   if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')
 
   const layoutOf = (rendition: Rendition) => (frames: number) =>
@@ -156,7 +205,7 @@ async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (frac
 }
 
 /** Publishes a first master playlist once video and audio each have a segment in the store: playback can then start. */
-function earlyMasterPublisher(run: LadderRun, plan: PassPlan): () => Promise<void> {
+function earlyMasterPublisher(run: LadderRun, plan: PassPlan, watched: FirstPass | undefined): () => Promise<void> {
   const [rendition] = plan.renditions
   let isPublished = !plan.publishesEarly
   return async () => {
@@ -174,6 +223,7 @@ function earlyMasterPublisher(run: LadderRun, plan: PassPlan): () => Promise<voi
     await run.publisher.put('master.m3u8', masterPlaylistText([described], plan.withAudio), PLAYLIST_TYPE)
     isPublished = true
     failpoint('job.playable')
+    watched?.playable()
     run.onPlayable()
   }
 }

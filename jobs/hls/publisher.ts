@@ -18,9 +18,14 @@ export interface Publisher {
   publishNew(names: readonly string[]): Promise<void>
   /** The same once the encoder has ended: afterwards the playlists carry ENDLIST. */
   publishRest(names: readonly string[]): Promise<void>
-  /** The segments of a playlist that clients can see. */
+  /** The segments of a playlist that clients can see, and that the encoder of now has made. */
   published(name: string): readonly PublishedSegment[]
-  /** Starts over, for an encoder that writes all files again under the same names. */
+  /**
+   * For an encoder that makes the same segments again. What clients can see stays listed, because a playlist never
+   * shrinks, and is replaced in the store one by one.
+   */
+  again(): void
+  /** Starts over, for an encoder that makes other segments. */
   forget(): void
   put(name: string, text: string, contentType: string): Promise<void>
   /** Removes all files that this publisher uploaded, for inputs that turned out to be bad during encoding. */
@@ -39,6 +44,9 @@ export interface PublisherOptions {
 /** Uploads the encoder's files in an order in which every listed segment already exists in the store. */
 export function openPublisher({ store, prefix, folder, targetSeconds, signal }: PublisherOptions): Publisher {
   const uploaded = new Map<string, PublishedSegment[]>()
+  /** What an encoder before has made. Its segments beyond those in `uploaded` are in the store, and listed. */
+  const before = new Map<string, readonly PublishedSegment[]>()
+  const listings = new Map<string, string>()
   const keys = new Set<string>()
   const published = (name: string) => uploaded.get(name) ?? []
 
@@ -67,7 +75,16 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
       done.push(...(await allEnded(batch.map((segment) => uploadSegment(name, segment)))))
     }
     uploaded.set(name, done)
-    await put(`${name}.m3u8`, formatMediaPlaylist({ segments: done, ended }, targetSeconds), PLAYLIST_TYPE)
+    await list(name, { segments: ended ? done : listedOf(name), ended })
+  }
+
+  const listedOf = (name: string) => [...published(name), ...(before.get(name) ?? []).slice(published(name).length)]
+
+  async function list(name: string, playlist: MediaPlaylist): Promise<void> {
+    const text = formatMediaPlaylist(playlist, targetSeconds)
+    if (listings.get(name) === text) return
+    await put(`${name}.m3u8`, text, PLAYLIST_TYPE)
+    listings.set(name, text)
   }
 
   const publishAll = async (names: readonly string[], ended: boolean) => {
@@ -78,7 +95,14 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
     publishNew: (names) => publishAll(names, false),
     publishRest: (names) => publishAll(names, true),
     published,
-    forget: () => uploaded.clear(),
+    again() {
+      for (const name of uploaded.keys()) before.set(name, listedOf(name))
+      uploaded.clear()
+    },
+    forget() {
+      uploaded.clear()
+      before.clear()
+    },
     put,
     withdraw: async () => {
       for (const key of keys) await store.delete(key)

@@ -42,6 +42,8 @@ const RECIPES = {
   },
   /** Two renditions of it, two passes, and playable before its end. Its keyframes are too rare for copying it. */
   sparse: { args: [...picture('960x720', 10, 13), ...sound(13), ...h264, '-g', '200', ...aac], extension: 'mp4' },
+  /** Long enough for one process to take over from the first pass. */
+  sparseMinute: { args: [...picture('960x720', 10, 60), ...sound(60), ...h264, '-g', '200', ...aac], extension: 'mp4' },
   /** As a messenger sends it: B-frames, keyframes where scenes change, and an encoder that says who made it. */
   compressed: {
     args: [

@@ -1,0 +1,67 @@
+import { toNumber } from '../ffmpeg/rational.ts'
+import { presentationSeconds } from '../ffmpeg/source.ts'
+import { streamNames } from './encode-pass.ts'
+import type { LadderRun } from './ladder-run.ts'
+import { type PassPlan, passCosts, type Shown } from './pass-plan.ts'
+import { mayStop, openSpeedometer, type RunAhead, speedOfAll } from './run-ahead.ts'
+
+/** A first pass that is watched: how fast it is, and whether it has run far enough ahead. */
+export interface FirstPass {
+  /** So many frames of its rendition are made. */
+  progressed(frames: number): void
+  /** Players can begin. */
+  playable(): void
+  /** Whether one process for all renditions may take over. */
+  isEnough(): boolean
+  shown(): Shown
+}
+
+/**
+ * What a GPU makes in a second says nothing about the CPU that decodes and scales for it, and HDR is mapped at the size of
+ * the largest rendition, which a first pass does not have: how fast one process for all would be is then not known.
+ */
+export const canBeWatched = (run: Pick<LadderRun, 'accelerator' | 'source'>, plans: readonly PassPlan[]): boolean =>
+  plans.length === 2 &&
+  plans[0]?.publishesEarly === true &&
+  !plans[0].copied &&
+  run.accelerator === 'cpu' &&
+  !run.source.hdr
+
+/** Watches the first of two passes. Takes the time from `now`, in milliseconds. */
+export function watchFirstPass(
+  { source, ladder, segmentSeconds, publisher }: LadderRun,
+  { renditions, withAudio }: PassPlan,
+  now: () => number,
+): FirstPass {
+  const run: RunAhead = {
+    seconds: presentationSeconds(source),
+    segmentSeconds,
+    costs: passCosts(ladder, { ...source, hasAudio: source.audio !== null }),
+  }
+  const names = streamNames({ renditions, withAudio })
+  const rate = Math.min(...renditions.map((r) => toNumber(r.frameRate)))
+  const speedometer = openSpeedometer()
+  let [made, playableAt, ranAhead]: [number, number?, number?] = [0]
+  const covered = () =>
+    Math.min(...names.map((name) => publisher.published(name).reduce((sum, { seconds }) => sum + seconds, 0)))
+  return {
+    progressed(frames) {
+      made = frames / rate
+      speedometer.add(now() / 1000, made)
+    },
+    playable() {
+      playableAt ??= now()
+    },
+    isEnough() {
+      const playableFor = playableAt === undefined ? undefined : (now() - playableAt) / 1000
+      const progressed = { covered: covered(), made, speed: speedometer.speed(), playableFor }
+      if (!mayStop(run, progressed)) return false
+      ranAhead = progressed.covered
+      return true
+    },
+    shown() {
+      const speed = speedometer.speed()
+      return { ranAhead, speedOfAll: speed === undefined ? undefined : speedOfAll(run, speed) }
+    },
+  }
+}
