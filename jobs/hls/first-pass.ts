@@ -1,9 +1,18 @@
+import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { toNumber } from '../ffmpeg/rational.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import { streamNames } from './encode-pass.ts'
-import type { LadderRun } from './ladder-run.ts'
+import type { Rendition } from './ladder.ts'
 import { type PassPlan, passCosts, type Shown } from './pass-plan.ts'
+import type { Publisher } from './publisher.ts'
 import { mayStop, openSpeedometer, type RunAhead, speedOfAll } from './run-ahead.ts'
+
+interface WatchedLadder {
+  source: ProbedSource
+  ladder: readonly Rendition[]
+  segmentSeconds: number
+  publisher: Publisher
+}
 
 /** A first pass that is watched: how fast it is, and whether it has run far enough ahead. */
 export interface FirstPass {
@@ -20,7 +29,10 @@ export interface FirstPass {
  * What a GPU makes in a second says nothing about the CPU that decodes and scales for it, and HDR is mapped at the size of
  * the largest rendition, which a first pass does not have: how fast one process for all would be is then not known.
  */
-export const canBeWatched = (run: Pick<LadderRun, 'accelerator' | 'source'>, plans: readonly PassPlan[]): boolean =>
+export const canBeWatched = (
+  run: { accelerator: 'gpu' | 'cpu'; source: ProbedSource },
+  plans: readonly PassPlan[],
+): boolean =>
   plans.length === 2 &&
   plans[0]?.publishesEarly === true &&
   !plans[0].copied &&
@@ -29,7 +41,7 @@ export const canBeWatched = (run: Pick<LadderRun, 'accelerator' | 'source'>, pla
 
 /** Watches the first of two passes. Takes the time from `now`, in milliseconds. */
 export function watchFirstPass(
-  { source, ladder, segmentSeconds, publisher }: LadderRun,
+  { source, ladder, segmentSeconds, publisher }: WatchedLadder,
   { renditions, withAudio }: PassPlan,
   now: () => number,
 ): FirstPass {

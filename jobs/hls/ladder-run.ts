@@ -1,5 +1,4 @@
 import { mkdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
@@ -8,16 +7,17 @@ import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { type CopiedTop, copiedLayout } from './copied-top.ts'
+import { earlyMasterPublisher } from './early-master.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
 import { canBeWatched, type FirstPass, watchFirstPass } from './first-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
 import { type PassPlan, planCopiedPasses, planPasses, planReasonOf, planTakeover } from './pass-plan.ts'
-import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
-import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
+import type { Publisher } from './publisher.ts'
+import type { EncodedVideo } from './rendition-entries.ts'
 import { runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
-import { readStart, type VerifiedStream, verifyAudio, verifySameSpan, verifyVideo } from './verify.ts'
+import { type VerifiedStream, verifyAudio, verifySameSpan, verifyVideo } from './verify.ts'
 
 export interface LadderRun {
   source: ProbedSource
@@ -68,7 +68,7 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
     const isLate = error instanceof TransientError && error.code === EXIT.verificationFailed
     if (run.signal.aborted || !(isLate || error instanceof CopyRefused)) throw error
     run.log.warn({ err: error }, 'the stream of the source does not serve as a rendition; encoding it')
-    run.publisher.forget()
+    run.publisher.again()
     await emptyFolder(run.folder)
     return undefined
   }
@@ -174,7 +174,14 @@ async function encodeAndVerify(
     preset,
     copiesVideo: copied !== undefined,
   }
-  const early = earlyMasterPublisher(run, plan, watched)
+  const early = earlyMasterPublisher(plan, {
+    ...run,
+    targetSeconds: typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
+    onPlayable: () => {
+      watched?.playable()
+      run.onPlayable()
+    },
+  })
   // A copy takes moments, and nothing of one that proves wrong may reach players.
   const isSilent = copied !== undefined
   const report = await runEncodePass({
@@ -202,28 +209,4 @@ async function encodeAndVerify(
   await publisher.publishRest(streamNames(pass))
   await early()
   return { videos, audio }
-}
-
-/** Publishes a first master playlist once video and audio each have a segment in the store: playback can then start. */
-function earlyMasterPublisher(run: LadderRun, plan: PassPlan, watched: FirstPass | undefined): () => Promise<void> {
-  const [rendition] = plan.renditions
-  let isPublished = !plan.publishesEarly
-  return async () => {
-    if (isPublished || !rendition) return
-    const [video, audio] = [run.publisher.published(rendition.name), run.publisher.published(AUDIO_NAME)]
-    const first = video[0]
-    if (!first || (plan.withAudio && audio.length === 0)) return
-    const codec = (await readStart(join(run.folder, first.uri)))?.codec
-    if (!codec) return
-    const described = earlyMasterEntry(
-      { rendition, codec, segments: video },
-      plan.withAudio ? audio : null,
-      typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
-    )
-    await run.publisher.put('master.m3u8', masterPlaylistText([described], plan.withAudio), PLAYLIST_TYPE)
-    isPublished = true
-    failpoint('job.playable')
-    watched?.playable()
-    run.onPlayable()
-  }
 }

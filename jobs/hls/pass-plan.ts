@@ -86,7 +86,7 @@ export const planTakeover = (
 
 /** What a first pass has shown. */
 export interface Shown {
-  /** Seconds of the clip that one process for all renditions makes in a second; undefined: not known. */
+  /** Seconds of the clip that one process for all renditions makes in a second, carefully estimated; undefined: not known. */
   speedOfAll?: number | undefined
   /** How far it ran ahead, in seconds, where another process took over. */
   ranAhead?: number | undefined
@@ -101,10 +101,10 @@ export function planReasonOf(plans: readonly PassPlan[], notCopied?: string, sho
 }
 
 function passesOf(first: string, second: string, { speedOfAll, ranAhead }: Shown): string {
-  const speed = speedOfAll === undefined ? undefined : `${speedOfAll.toPrecision(2)} times as fast as it plays`
+  const speed = speedOfAll === undefined ? undefined : `an estimated ${speedOfAll.toPrecision(2)} times playing speed`
   if (ranAhead !== undefined)
-    return `${first} ran ahead for ${Math.round(ranAhead)} s, so that it plays early; all renditions in one pass after it, ${speed}`
-  const why = speed === undefined ? '' : ` (one pass for all would be ${speed})`
+    return `${first} ran ahead for ${Math.round(ranAhead)} s, so that it plays early; all renditions in one pass after it, at ${speed}`
+  const why = speed === undefined ? '' : ` (one pass for all would run at ${speed})`
   return `${first} in a pass of its own, so that it plays early${why}; ${second} in one pass after it`
 }
 

@@ -61,8 +61,8 @@ function savesEnough({ seconds, costs }: RunAhead, made: number): boolean {
   return goingOn - takingOver >= MIN_SAVING * takingOver
 }
 
-/** Shorter spans are too much a matter of chance. */
-const MIN_SPAN_SECONDS = 1
+/** Two reports of ffmpeg, or a little less. Shorter spans are too much a matter of chance. */
+const MIN_SPAN_SECONDS = 0.9
 /** Of the samples that are kept. */
 const RECENT_SECONDS = 4
 

@@ -28,7 +28,9 @@ const PAGE = `<!doctype html><video muted playsinline></video><script src="/hls.
   video.addEventListener('waiting', () => seen.started && seen.waits.push(video.currentTime))
   video.addEventListener('timeupdate', () => (seen.time = video.currentTime))
   const hls = new Hls()
-  hls.on(Hls.Events.ERROR, (_, { details, frag, reason, error }) => seen.errors.push([details, frag?.type, frag?.relurl, reason, error?.message].join(' '))))
+  hls.on(Hls.Events.ERROR, (_, { details, fatal }) => {
+    if (fatal || /stall|seekoverhole|nudge/i.test(details)) seen.errors.push(details)
+  })
   hls.loadSource('/v/master.m3u8')
   hls.attachMedia(video)
   video.play()
@@ -42,11 +44,15 @@ interface Seen {
 
 /** What is in the store, for players. */
 async function serve(t: Test, bytes: (name: string) => Promise<Buffer>): Promise<string> {
-  const server = createServer(async ({ url = '/' }, res) => {
-    if (url === '/') return void res.setHeader('content-type', 'text/html').end(PAGE)
-    const body = await (url === '/hls.js' ? readFile(HLS) : bytes(url.replace('/v/', ''))).catch(() => undefined)
-    res.statusCode = body ? 200 : 404
-    res.setHeader('cache-control', 'no-store').end(body)
+  const bodyOf = (url: string) => {
+    if (url === '/') return Promise.resolve(PAGE)
+    return url === '/hls.js' ? readFile(HLS) : bytes(url.replace('/v/', ''))
+  }
+  const server = createServer(({ url = '/' }, res) => {
+    bodyOf(url).then(
+      (body) => res.setHeader('content-type', url === '/' ? 'text/html' : 'application/octet-stream').end(body),
+      () => res.writeHead(404).end(),
+    )
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {
@@ -78,12 +84,12 @@ t.test('whoever starts at the first playable moment never waits', async (t: Test
     '26 seconds',
     async () => {
       const now = await page.evaluate<Seen>('seen')
-      return now.time >= 26 && now
+      return now.time >= 26 ? now : undefined
     },
     undefined,
     250,
   )
   t.strictSame(seen.waits, [], 'no wait')
-  t.strictSame(seen.errors, [], 'no error of hls.js')
+  t.strictSame(seen.errors, [], 'nothing that hls.js had to help over')
   t.match(receiver.reports.at(-1)?.planReason, /^360p ran ahead for \d+ s/)
 })

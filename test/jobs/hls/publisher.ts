@@ -16,12 +16,15 @@ async function openBench(t: Test) {
   const counted: typeof store = { ...store, put: (...given) => store.put(...given).finally(() => (puts += 1)) }
   const { signal } = new AbortController()
   const read = async (name: string) => text((await store.get(`p/${name}`)).body)
+  const reopen = () => openPublisher({ store: counted, prefix: 'p/', folder, targetSeconds: 2, signal })
   return {
-    publisher: openPublisher({ store: counted, prefix: 'p/', folder, targetSeconds: 2, signal }),
-    read,
+    publisher: reopen(),
+    /** As another attempt does. */
+    reopen,
+    store,
     /** As an encoder would: so many segments, which hold the letter of that encoder. */
-    async write(letter: string, segments: number, ended = false) {
-      const uris = Array.from({ length: segments }, (_, k) => `v_0000${k}.ts`)
+    async write(letter: string, segments: number, ended = false, name = 'v') {
+      const uris = Array.from({ length: segments }, (_, k) => `${name}_0000${k}.ts`)
       for (const uri of uris) await writeFile(join(folder, uri), letter)
       const lines = uris.flatMap((uri) => ['#EXTINF:2.000000,', uri])
       await writeFile(join(folder, 'v.m3u8'), ['#EXTM3U', ...lines, ...(ended ? ['#EXT-X-ENDLIST'] : [])].join('\n'))
@@ -87,14 +90,56 @@ t.test('a third encoder replaces what two have made', async (t) => {
   t.equal(await bench.seen(), 'ccc.', 'in the end it lists what was verified')
 })
 
-t.test('an encoder that makes other segments begins anew', async (t) => {
+t.test('what an attempt that died has listed stays listed in the next one', async (t) => {
   const bench = await openBench(t)
   await bench.write('a', 3)
   await bench.publisher.publishNew(['v'])
-  bench.publisher.again()
-  bench.publisher.forget()
+  const next = bench.reopen()
   await bench.empty()
   await bench.write('b', 1)
+  await next.publishNew(['v'])
+  t.equal(await bench.seen(), 'baa')
+  t.strictSame(
+    next.published('v').map((s) => s.bytes),
+    [1],
+  )
+  await bench.write('b', 2, true)
+  await next.publishRest(['v'])
+  t.equal(await bench.seen(), 'bb.')
+})
+
+t.test('an attempt that follows one which was through goes on where players are', async (t) => {
+  const bench = await openBench(t)
+  await bench.write('a', 3, true)
+  await bench.publisher.publishRest(['v'])
+  const next = bench.reopen()
+  await bench.empty()
+  await bench.write('b', 2)
+  await next.publishNew(['v'])
+  t.equal(await bench.seen(), 'bba')
+})
+
+t.test('segments of other names take the place of those before', async (t) => {
+  const bench = await openBench(t)
+  await bench.write('a', 3)
   await bench.publisher.publishNew(['v'])
-  t.equal(await bench.seen(), 'b')
+  for (const publisher of [bench.publisher, bench.reopen()]) {
+    publisher.again()
+    await bench.empty()
+    const isFirst = publisher === bench.publisher
+    await bench.write(isFirst ? 'b' : 'c', 1, false, isFirst ? 'vc' : 'v')
+    await publisher.publishNew(['v'])
+    t.equal(await bench.seen(), isFirst ? 'b' : 'c')
+  }
+})
+
+t.test('what is no playlist of ours is replaced', async (t) => {
+  const bench = await openBench(t)
+  for (const strange of ['', 'no playlist', '#EXTM3U\n#EXTINF:2,\n../x.ts', 'x'.repeat(2 ** 20 + 1)]) {
+    await bench.store.put('p/v.m3u8', strange, { contentType: 'text/plain' })
+    const publisher = bench.reopen()
+    await bench.write('a', 2)
+    await publisher.publishNew(['v'])
+    t.equal(await bench.seen(), 'aa')
+  }
 })

@@ -13,7 +13,7 @@ const half = costsOf(1280, 720)
 
 t.test('the costs are those that were measured', async (t) => {
   const { ahead, others, all } = full
-  t.ok(Math.abs(ahead / all - 0.25) < 0.03, `1080p: ${ahead / all}; 0.23 to 0.27 of CPU seconds`)
+  t.ok(Math.abs(ahead / all - 0.25) < 0.03, `1080p: ${ahead / all}; 0.21 to 0.27 of CPU seconds`)
   t.ok(Math.abs(half.ahead / half.all - 0.39) < 0.03, `720p: ${half.ahead / half.all}`)
   t.ok(ahead + others > all, 'two passes decode twice')
 })
@@ -94,10 +94,10 @@ const read = (samples: [at: number, made: number][]) => {
   for (const [at, made] of samples) meter.add(at, made)
   return meter.speed()
 }
-t.test('speed is measured without the start, over a second or more', async (t) => {
+t.test('speed is measured without the start, over about a second or more', async (t) => {
   t.equal(read([]), undefined)
   t.equal(read([[9, 0]]), undefined)
-  t.equal(read([[0, 0], [9, 0], [10, 4], [10.9, 8]]), undefined) // biome-ignore format: pairs
+  t.equal(read([[0, 0], [9, 0], [10, 4], [10.8, 8]]), undefined) // biome-ignore format: pairs
   t.equal(read([[0, 0], [9, 0], [10, 4], [12, 8]]), 2) // biome-ignore format: pairs
 })
 t.test('speed is what it was lately, where that is less', async (t) => {
@@ -120,11 +120,11 @@ t.test('the plan says what was decided, and why', async (t) => {
     [{}, '360p in a pass of its own, so that it plays early; 720p in one pass after it'],
     [
       { speedOfAll: 0.394 },
-      '360p in a pass of its own, so that it plays early (one pass for all would be 0.39 times as fast as it plays); 720p in one pass after it',
+      '360p in a pass of its own, so that it plays early (one pass for all would run at an estimated 0.39 times playing speed); 720p in one pass after it',
     ],
     [
       { speedOfAll: 3.13, ranAhead: 18.02 },
-      '360p ran ahead for 18 s, so that it plays early; all renditions in one pass after it, 3.1 times as fast as it plays',
+      '360p ran ahead for 18 s, so that it plays early; all renditions in one pass after it, at an estimated 3.1 times playing speed',
     ],
   ] as const)
     t.equal(planReasonOf(plans, 'it has 71.3 Mbit/s', shown), `${want}; ${why}`)
