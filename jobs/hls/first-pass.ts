@@ -22,7 +22,8 @@ export interface FirstPass {
   playable(): void
   /** Whether one process for all renditions may take over. */
   isEnough(): boolean
-  shown(): Shown
+  /** What it has shown; `isOvertaken`: it was stopped where it was enough. */
+  shown(isOvertaken: boolean): Shown
 }
 
 /**
@@ -53,7 +54,7 @@ export function watchFirstPass(
   const names = streamNames({ renditions, withAudio })
   const rate = Math.min(...renditions.map((r) => toNumber(r.frameRate)))
   const speedometer = openSpeedometer()
-  let [made, playableAt, ranAhead]: [number, number?, number?] = [0]
+  let [made, ranAhead, playableAt]: [number, number, number?] = [0, 0]
   const covered = () =>
     Math.min(...names.map((name) => publisher.published(name).reduce((sum, { seconds }) => sum + seconds, 0)))
   return {
@@ -66,14 +67,17 @@ export function watchFirstPass(
     },
     isEnough() {
       const playableFor = playableAt === undefined ? undefined : (now() - playableAt) / 1000
-      const progressed = { covered: covered(), made, speed: speedometer.speed(), playableFor }
-      if (!mayStop(run, progressed)) return false
-      ranAhead = progressed.covered
-      return true
+      ranAhead = covered()
+      // Reports of the encoder may be older than what it has completed.
+      const reached = Math.max(made, ranAhead)
+      return mayStop(run, { covered: ranAhead, made: reached, speed: speedometer.speed(), playableFor })
     },
-    shown() {
+    shown(isOvertaken) {
       const speed = speedometer.speed()
-      return { ranAhead, speedOfAll: speed === undefined ? undefined : speedOfAll(run, speed) }
+      return {
+        ranAhead: isOvertaken ? ranAhead : undefined,
+        speedOfAll: speed === undefined ? undefined : speedOfAll(run, speed),
+      }
     },
   }
 }

@@ -98,12 +98,12 @@ async function emptyFolder(folder: string): Promise<void> {
 async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
   const [first] = plans
   const watched = first && canBeWatched(run, plans) ? watchFirstPass(run, first, () => performance.now()) : undefined
-  const reasonOf = () => {
-    const reason = planReasonOf(plans, notCopied, watched?.shown())
+  const reasonOf = (isOvertaken: boolean) => {
+    const reason = planReasonOf(plans, notCopied, watched?.shown(isOvertaken))
     run.onPlanned(reason)
     return reason
   }
-  let planReason = reasonOf()
+  let planReason = reasonOf(false)
   const made: MadePass[] = []
   const left = [...plans]
   let done = 0
@@ -115,10 +115,11 @@ async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: 
     }
     const make = plan.copied ? copyAndVerify : encodeAndVerify
     const result = await make(run, plan, { onProgress, watched: plan === first ? watched : undefined })
-    if (result) made.push(result)
-    else left.splice(0, left.length, await takeOver(run, 1 - done))
-    if (result) done = from + weight
-    if (watched && plan === first) planReason = reasonOf()
+    if (result) {
+      made.push(result)
+      done = from + weight
+    } else left.splice(0, left.length, await takeOver(run, 1 - done))
+    if (watched && plan === first) planReason = reasonOf(result === undefined)
   }
   const videos = made.flatMap((pass) => pass.videos)
   verifySameSpan(videos)

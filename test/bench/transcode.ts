@@ -17,11 +17,11 @@ import { type Cost, timed } from './timed.ts'
  * What the ladder costs, all with the encoder settings of the product and in one run on one machine, so that ratios
  * mean something: separate runs, one process, one process behind a 360p run, and the whole program with download,
  * verification and upload. For a clip as a camera writes it, for one as a messenger sends it, whose own stream is the
- * largest rendition, and for a small one, which one process makes faster than it plays. `BENCH_SECONDS` (60) and
- * `BENCH_CLIP` (a file of one's own, or one of `camera`, `messenger` and `small`) change the source.
+ * largest rendition, and for a recording of a screen, which one process makes faster than it plays. `BENCH_SECONDS` (60)
+ * and `BENCH_CLIP` (a file of one's own, or one of `camera`, `messenger` and `screen`) change the source.
  */
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 60)
-const CLIPS = ['camera', 'messenger', 'small'] as const
+const CLIPS = ['camera', 'messenger', 'screen'] as const
 const PROGRAM = join(import.meta.dirname, '../../jobs/transcode/main.ts')
 const PREFIX = 'org/o/media/m/v1/'
 const CAMERA = ['-preset', 'ultrafast', '-crf', '26']
@@ -41,9 +41,9 @@ const folder = await mkdtemp(join(tmpdir(), 'keepsake-bench-'))
 const store = openFolderStore({ folder: join(folder, 'store') })
 try {
   const own = process.env['BENCH_CLIP']
-  const known = CLIPS.filter((name) => !own || own === name)
-  const paths = own && known.length === 0 ? [own] : await Promise.all(known.map(makeClip))
-  for (const path of paths) console.log(`${await measure(path)}\n`)
+  const names = CLIPS.filter((name) => !own || own === name)
+  if (own && names.length === 0) console.log(await measure(own))
+  for (const name of names) console.log(`${await measure(await makeClip(name))}\n`)
 } finally {
   await store.close()
   await rm(folder, { recursive: true, force: true })
@@ -94,7 +94,7 @@ async function makeClip(name: (typeof CLIPS)[number]): Promise<string> {
   const path = join(folder, `${name}.mp4`)
   const encoder = name === 'messenger' ? MESSENGER : CAMERA
   const picture =
-    name === 'small'
+    name === 'screen'
       ? `testsrc2=s=960x720:r=5:d=${SECONDS}`
       : `testsrc2=s=1920x1080:r=30:d=${SECONDS},noise=alls=14:allf=t`
   await ffmpeg([
@@ -104,7 +104,7 @@ async function makeClip(name: (typeof CLIPS)[number]): Promise<string> {
       'libx264',
       ...encoder,
       '-g',
-      name === 'small' ? '200' : '60',
+      name === 'screen' ? '200' : '60',
       '-pix_fmt',
       'yuv420p',
       '-c:a',

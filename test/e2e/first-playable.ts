@@ -67,7 +67,7 @@ t.test('whoever starts at the first playable moment never waits', async (t: Test
   t.teardown(() => browser.close())
   const bench = await transcodeBench(t)
   const address = await serve(t, (name) => bench.bytes(name))
-  const input = await bench.inputOf(await clip('sparseMinute'))
+  const input = await bench.inputOf(await clip('longSparse'))
   const page = await browser.newPage()
   const devtools = await page.context().newCDPSession(page)
   await devtools.send('Network.enable')

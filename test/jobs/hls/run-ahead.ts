@@ -1,7 +1,11 @@
 import t from 'tap'
+import type { ProbedSource } from '../../../jobs/ffmpeg/probe.ts'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
+import type { CopiedTop } from '../../../jobs/hls/copied-top.ts'
+import { canBeWatched, watchFirstPass } from '../../../jobs/hls/first-pass.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { passCosts, planPasses, planReasonOf, planTakeover } from '../../../jobs/hls/pass-plan.ts'
+import type { Publisher } from '../../../jobs/hls/publisher.ts'
 import { mayStop, openSpeedometer, type Progressed, type RunAhead, speedOfAll } from '../../../jobs/hls/run-ahead.ts'
 
 const ladderFor = (width: number, height: number) =>
@@ -110,6 +114,68 @@ t.test('speed is what it was lately, where that is less', async (t) => {
 })
 t.test('clocks and frames that run backwards, or are no numbers, do not count', async (t) => {
   t.equal(read([[1, 10], [2, 20], [1.5, 30], [3, 15], [Number.NaN, 40], [4, Number.NaN], [3, 30]]), 10) // biome-ignore format: pairs
+})
+
+/** A first pass of 720p for two minutes, on a clock of its own; `cover` publishes so much of it. */
+function watched() {
+  const source = { width: 1280, height: 720, videoSeconds: 120, audioSeconds: 120, audio: {} } as ProbedSource
+  const [plan] = planPasses(ladderFor(1280, 720), { ...source, seconds: 120, hasAudio: true })
+  if (!plan) throw new Error('no plan')
+  let at = 0
+  let covered: Record<string, number> = {}
+  const published = (name: string) => [{ uri: '', bytes: 1, seconds: covered[name] ?? 0 }]
+  const ladder = {
+    source,
+    ladder: ladderFor(1280, 720),
+    segmentSeconds: 6,
+    publisher: { published } as unknown as Publisher,
+  }
+  const pass = watchFirstPass(ladder, plan, () => at * 1000)
+  return {
+    ...pass,
+    after(seconds: number, made: number, video: number, audio = video) {
+      at = seconds
+      pass.progressed(30 * made)
+      covered = { '360p': video, audio }
+      if (video > 0) pass.playable()
+      return pass.isEnough()
+    },
+  }
+}
+
+t.test('a first pass is enough when its segments are, those of the sound too', async (t) => {
+  const { after, shown } = watched()
+  t.strictSame(shown(false), { ranAhead: undefined, speedOfAll: undefined })
+  t.notOk(after(0.5, 5, 0))
+  t.notOk(after(1, 10, 6), 'it is not known how fast it is')
+  t.notOk(after(1.5, 15, 12))
+  t.notOk(after(2.5, 25, 24, 6), 'the sound is not there')
+  t.ok(after(2.6, 26, 24))
+  t.equal(shown(true).ranAhead, 24)
+  t.equal(shown(false).ranAhead, undefined, 'it was through before it could be stopped')
+  t.ok(Math.abs((shown(true).speedOfAll ?? 0) - 10 * 0.39 * 0.8) < 0.05)
+})
+
+t.test('a first pass that is through is not stopped, though its last report is old', async (t) => {
+  const { after } = watched()
+  t.notOk(after(0.5, 5, 0))
+  t.notOk(after(1, 10, 6))
+  t.notOk(after(2, 20, 120))
+})
+
+t.test('only a first pass that shows what one process would cost is watched', async (t) => {
+  const source = { hdr: null } as ProbedSource
+  const plans = planPasses(ladderFor(1280, 720), { width: 1280, height: 720, seconds: 60, hasAudio: true })
+  const [first, second] = plans
+  if (!first || !second) throw new Error('no plan')
+  t.ok(canBeWatched({ accelerator: 'cpu', source }, plans))
+  t.notOk(canBeWatched({ accelerator: 'gpu', source }, plans))
+  t.notOk(canBeWatched({ accelerator: 'cpu', source: { ...source, hdr: 'smpte2084' } }, plans))
+  t.notOk(canBeWatched({ accelerator: 'cpu', source }, [first]))
+  const copied = { ...first, copied: {} as CopiedTop }
+  t.notOk(canBeWatched({ accelerator: 'cpu', source }, [copied, second]))
+  const short = planPasses(ladderFor(1280, 720), { width: 1280, height: 720, seconds: 11, hasAudio: true })
+  t.notOk(canBeWatched({ accelerator: 'cpu', source }, short))
 })
 
 t.test('the plan says what was decided, and why', async (t) => {

@@ -9,6 +9,7 @@ import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
 import { verifyVideo } from '../../../jobs/hls/verify.ts'
+import { EXIT } from '../../../lib/contract/job-result.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
 import { pacedPath } from '../../support/paced-ffmpeg.ts'
@@ -72,7 +73,7 @@ t.test('the smallest rendition runs ahead, and one process makes everything afte
   const bench = await transcodeBench(t)
   const receiver = await progressReceiver(t)
   const progress = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x' }
-  const job = bench.start([await bench.inputOf(await clip('sparseMinute'))], SPEC, {
+  const job = bench.start([await bench.inputOf(await clip('longSparse'))], SPEC, {
     ...(await quick(bench)),
     ...progress,
   })
@@ -122,7 +123,7 @@ t.test('a process for all that would be slower than playing does not take over',
 
 t.test('death between the two processes leaves what plays, and another attempt may decide otherwise', async (t) => {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('sparseMinute'))
+  const input = await bench.inputOf(await clip('longSparse'))
   // The same profile from other settings: no file of the two attempts is the same.
   const env = { ...(await quick(bench)), X264_PRESET: 'superfast' }
   const { killedBy } = await bench.run([input], SPEC, { ...env, KEEPSAKE_FAILPOINT: 'job.ran-ahead' })
@@ -147,7 +148,7 @@ t.test('death between the two processes leaves what plays, and another attempt m
 
 t.test('death while the other process replaces what ran ahead loses nothing', async (t) => {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('sparseMinute'))
+  const input = await bench.inputOf(await clip('longSparse'))
   const env = await quick(bench)
   const job = bench.start([input], SPEC, env)
   await eventually('a segment of the other process', async () => (await listed(bench, '720p')).length > 0)
@@ -161,4 +162,16 @@ t.test('death while the other process replaces what ran ahead loses nothing', as
   t.strictSame(wrong, [], 'what players knew of the first attempt stays listed')
   t.match(result?.planReason, /^360p ran ahead/)
   t.strictSame(await framesOf(await bench.checkout()), [10 * SECONDS, 10 * SECONDS])
+})
+
+t.test('a source that ends early is found out by the other process, and nothing of it is left', async (t) => {
+  const bench = await transcodeBench(t)
+  const receiver = await progressReceiver(t)
+  const progress = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x' }
+  const input = await bench.inputOf(await clip('longTruncated'))
+  const { exit, result, output } = await bench.run([input], SPEC, { ...(await quick(bench)), ...progress })
+  t.match(result, { ok: false, outputs: [{ reason: 'Truncated' }] }, output)
+  t.equal(exit, EXIT.inputBad)
+  t.match(receiver.reports.at(-1)?.planReason, /^360p ran ahead/)
+  t.strictSame(await bench.keys(), [])
 })
