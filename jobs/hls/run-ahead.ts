@@ -37,8 +37,8 @@ export interface Progressed {
 const MARGIN = 0.8
 /** From the decision to the first frame of the other process; more than Debian's ffmpeg needs. */
 const START_SECONDS = 1.5
-/** Of what one process costs. Less is not worth a second start. */
-const MIN_SAVING = 0.02
+/** Of what one process costs. With less, a model that is a little wrong would make it cost more than two passes. */
+const MIN_SAVING = 0.05
 
 /** Seconds of the clip that one process for all renditions makes in a second, or a little less. */
 export const speedOfAll = ({ costs }: RunAhead, speed: number): number => (MARGIN * speed * costs.ahead) / costs.all

@@ -42,9 +42,12 @@ const RECIPES = {
   },
   /** Two renditions of it, two passes, and playable before its end. Its keyframes are too rare for copying it. */
   sparse: { args: [...picture('960x720', 10, 13), ...sound(13), ...h264, '-g', '200', ...aac], extension: 'mp4' },
-  /** Long enough for one process to take over from the first pass. */
+  /** Two minutes, long enough for one process to take over from the first pass; a picture that costs little to encode. */
   longSparse: {
-    args: [...picture('960x720', 10, 60), ...sound(60), ...h264, '-g', '200', ...aac, '-movflags', '+faststart'],
+    args: [
+      ...['-f', 'lavfi', '-i', 'smptebars=s=960x720:r=10:d=120', ...sound(120), ...h264, '-g', '200', ...aac],
+      ...['-movflags', '+faststart'],
+    ],
     extension: 'mp4',
   },
   /** As a messenger sends it: B-frames, keyframes where scenes change, and an encoder that says who made it. */

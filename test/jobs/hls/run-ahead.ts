@@ -36,8 +36,9 @@ function distance(run: RunAhead, speed: number): number | undefined {
 
 for (const [what, seconds, costs, speedOfOne, want] of [
   ['a short clip is not worth it', 20, half, 4, undefined],
-  ['a minute on a quick machine', 60, half, 4, 18],
-  ['a minute on one that is half as quick', 60, half, 2, undefined],
+  ['a minute is not worth it either', 60, half, 4, undefined],
+  ['ninety seconds on a quick machine', 90, half, 4, 18],
+  ['ninety seconds on one that is half as quick', 90, half, 2, undefined],
   ['two minutes on the same', 120, half, 2, 24],
   ['a film', 7200, half, 2, 24],
   ['a film, a little faster than it plays', 7200, half, 1.5, 60],

@@ -24,11 +24,11 @@ const run = promisify(execFile)
 type Bench = Awaited<ReturnType<typeof transcodeBench>>
 
 const SPEC: Partial<TranscodeJobSpec> = { segmentSeconds: 2, renditions: ['360p', '720p'] }
-const SECONDS = 60
+const SECONDS = 120
 const STREAMS = ['360p', '720p', 'audio']
 
-/** As the costs of the two passes are known, 6 times as fast for the first is 1.9 times for one process. */
-const quick = async (bench: Bench) => ({ PATH: await pacedPath(bench.folder, { ahead: 6, others: 12 }) })
+/** As the costs of the passes are known, 8 times playing speed for the first is 2.5 times for one process. */
+const quick = async (bench: Bench) => ({ PATH: await pacedPath(bench.folder, { ahead: 8, others: 16 }) })
 
 const listed = async (bench: Bench, name: string) =>
   parseMediaPlaylist(await bench.text(`${name}.m3u8`).catch(() => ''))?.segments.map((s) => s.uri) ?? []
@@ -84,7 +84,7 @@ t.test('the smallest rendition runs ahead, and one process makes everything afte
   const { planReason, hls } = await bench.manifest()
   t.match(
     planReason,
-    /^360p ran ahead for \d+ s, so that it plays early; all renditions in one pass after it, at an estimated [12]\.\d times/,
+    /^360p ran ahead for \d+ s, so that it plays early; all renditions in one pass after it, at an estimated \d\.\d times/,
   )
   t.equal(result?.planReason, planReason)
   const ahead = Number(/for (\d+) s/.exec(planReason ?? '')?.[1])
@@ -135,10 +135,9 @@ t.test('death between the two processes leaves what plays, and another attempt m
   for (const uri of known) t.ok(await bench.store.head(bench.prefix + uri))
   t.match(await bench.text('master.m3u8'), /^360p\.m3u8$/m)
 
-  const slower = { PATH: await pacedPath(bench.folder, { ahead: 3, others: 50 }), X264_PRESET: 'veryfast' }
-  const { exit, output, result } = await bench.run([input], SPEC, slower)
+  const other = { PATH: await pacedPath(bench.folder, { ahead: 60, others: 60 }), X264_PRESET: 'veryfast' }
+  const { exit, output } = await bench.run([input], SPEC, other)
   t.equal(exit, 0, 'exits with 0', { output })
-  t.match(result?.planReason, /^360p in a pass of its own/)
   const folder = await bench.checkout()
   t.strictSame(await framesOf(folder), [10 * SECONDS, 10 * SECONDS])
   // A player has segments of the first attempt, and goes on with those of the second.
