@@ -43,8 +43,8 @@ export const decodesOnGpu = ({ accelerator, source, timeline }: EncodePass): boo
   source.hdr === null &&
   !source.video.interlaced
 
-/** The names of the playlists of a pass. */
-export const streamNames = ({ renditions, withAudio }: EncodePass): string[] => [
-  ...renditions.map((r) => r.name),
+/** The names of the playlists of a pass. The first ones are those that players wait for while they grow. */
+export const streamNames = ({ renditions, withAudio }: Pick<EncodePass, 'renditions' | 'withAudio'>): string[] => [
   ...(withAudio ? [AUDIO_NAME] : []),
+  ...renditions.map((r) => r.name),
 ]

@@ -1,5 +1,4 @@
 import { mkdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
@@ -9,23 +8,17 @@ import { presentationSeconds } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { type Lead, openLead, type Sharing } from './chunks/lead.ts'
 import { type CopiedTop, copiedLayout } from './copied-top.ts'
+import { earlyMasterPublisher } from './early-master.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
+import { canBeWatched, type FirstPass, watchFirstPass } from './first-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
 import { formatMediaPlaylist } from './media-playlist.ts'
-import { type PassPlan, planCopiedPasses, planPasses, planReasonOf } from './pass-plan.ts'
+import { type PassPlan, planCopiedPasses, planPasses, planReasonOf, planTakeover } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
-import { earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
 import { runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
-import {
-  readStart,
-  type VerifiedStream,
-  type VerifiedVideo,
-  verifyAudio,
-  verifySameSpan,
-  verifyVideo,
-} from './verify.ts'
+import { type VerifiedStream, type VerifiedVideo, verifyAudio, verifySameSpan, verifyVideo } from './verify.ts'
 
 export interface LadderRun {
   source: ProbedSource
@@ -82,7 +75,7 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
     const isLate = error instanceof TransientError && error.code === EXIT.verificationFailed
     if (run.signal.aborted || !(isLate || error instanceof CopyRefused)) throw error
     run.log.warn({ err: error }, 'the stream of the source does not serve as a rendition; encoding it')
-    run.publisher.forget()
+    run.publisher.again()
     await emptyFolder(run.folder)
     return undefined
   }
@@ -109,44 +102,90 @@ async function emptyFolder(folder: string): Promise<void> {
   await mkdir(folder)
 }
 
-async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
-  let planReason = planReasonOf(plans, { notCopied })
+function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
+  const [first, second] = plans
+  // What is left beside a copy, and what one pass makes, costs too little to be shared.
+  const canBeShared = (run.sharing?.pods ?? 1) > 1 && first && !first.copied && second
+  return canBeShared ? runShared(run, [first, second], notCopied) : runAlone(run, plans, notCopied)
+}
+
+/** Other pods begin with the second pass while this one makes the first. Where it cannot be shared, this one makes both. */
+async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], notCopied?: string): Promise<EncodedLadder> {
+  const [first, second] = plans
+  const leading = leadOf(run, second)
+  leading.catch(() => {}) // awaited behind the first pass, unless that fails
+  let planReason = planReasonOf(plans, notCopied)
   run.onPlanned(planReason)
-  const videos: MadeVideo[] = []
-  let audio: VerifiedStream | null = null
-  let done = 0
-  // Other pods begin while this one makes what plays early.
-  const leading = leadOf(run, plans).then((lead) => {
-    if (!lead) return undefined
-    planReason = planReasonOf(plans, { notCopied, chunks: lead.chunks })
+  const onFirst = (fraction: number) => run.onProgress(fraction * first.weight)
+  const early = await encodeAndVerify(run, first, { onProgress: onFirst, watched: undefined })
+  const lead = await leading
+  if (lead) {
+    planReason = planReasonOf(plans, notCopied, { chunks: lead.chunks })
     run.onPlanned(planReason)
-    return lead
-  })
-  leading.catch(() => {}) // awaited below, unless an earlier pass fails first
-  for (const [i, plan] of plans.entries()) {
-    const lead = i > 0 ? await leading : undefined
-    const onProgress = (fraction: number) => run.onProgress(done + fraction * plan.weight)
-    const make = plan.copied ? copyAndVerify : encodeAndVerify
-    const made = lead ? await makeShared(run, lead, onProgress) : await make(run, plan, onProgress)
-    videos.push(...made.videos)
-    audio ??= made.audio
-    done += plan.weight
   }
+  const onProgress = (fraction: number) => run.onProgress(first.weight + fraction * second.weight)
+  const rest = lead
+    ? await makeShared(run, lead, onProgress)
+    : await encodeAndVerify(run, second, { onProgress, watched: undefined })
+  return ladderOf([early, rest], planReason)
+}
+
+async function runAlone(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
+  const [first] = plans
+  const watched = first && canBeWatched(run, plans) ? watchFirstPass(run, first, () => performance.now()) : undefined
+  const reasonOf = (isOvertaken: boolean) => {
+    const reason = planReasonOf(plans, notCopied, watched?.shown(isOvertaken))
+    run.onPlanned(reason)
+    return reason
+  }
+  let planReason = reasonOf(false)
+  const made: MadePass[] = []
+  const left = [...plans]
+  let done = 0
+  for (let plan = left.shift(); plan; plan = left.shift()) {
+    const [from, { weight }] = [done, plan]
+    const onProgress = (fraction: number) => {
+      done = Math.max(done, from + fraction * weight)
+      run.onProgress(done)
+    }
+    const make = plan.copied ? copyAndVerify : encodeAndVerify
+    const result = await make(run, plan, { onProgress, watched: plan === first ? watched : undefined })
+    if (result) {
+      made.push(result)
+      done = from + weight
+    } else left.splice(0, left.length, await takeOver(run, 1 - done))
+    if (watched && plan === first) planReason = reasonOf(result === undefined)
+  }
+  return ladderOf(made, planReason)
+}
+
+function ladderOf(passes: readonly (MadePass | undefined)[], planReason: string): EncodedLadder {
+  const made = passes.filter((pass) => pass !== undefined)
+  const videos = made.flatMap((pass) => pass.videos)
   verifySameSpan(videos)
   failpoint('job.encoded')
-  return { videos: videos.sort((a, b) => a.rendition.height - b.rendition.height), audio, planReason }
+  videos.sort((a, b) => a.rendition.height - b.rendition.height)
+  return { videos, audio: made.find((pass) => pass.audio)?.audio ?? null, planReason }
 }
 
-/** Undefined where this pod makes the last pass alone. */
-async function leadOf(run: LadderRun, plans: readonly PassPlan[]): Promise<Lead | undefined> {
-  const [first, shared] = plans
-  const { sharing } = run
-  if (!sharing || sharing.pods < 2 || !first || !shared || first.copied) return undefined
-  return openLead({ ...run, sharing, renditions: shared.renditions })
+/**
+ * Prepares a pass that makes all renditions, also what the first pass has made: players keep that, and in the end the
+ * store holds the files of one process, which are verified together.
+ */
+async function takeOver({ folder, publisher, ladder, source }: LadderRun, weight: number): Promise<PassPlan> {
+  // The publisher would take the playlists that the first pass left for those of the new one.
+  await emptyFolder(folder)
+  publisher.again()
+  failpoint('job.ran-ahead')
+  return planTakeover(ladder, { hasAudio: source.audio !== null }, weight)
 }
+
+/** Undefined where this pod makes the pass alone. */
+const leadOf = async (run: LadderRun, { renditions }: PassPlan): Promise<Lead | undefined> =>
+  run.sharing && openLead({ ...run, sharing: run.sharing, renditions })
 
 /** The same as `encodeAndVerify`, of chunks that several pods have made and verified. */
-async function makeShared(run: LadderRun, lead: Lead, onProgress: (fraction: number) => void) {
+async function makeShared(run: LadderRun, lead: Lead, onProgress: (fraction: number) => void): Promise<MadePass> {
   const { videos, complaints } = await lead.make(onProgress)
   for (const { rendition, frames } of videos) refuseBroken(run.source, complaints, { rendition, frames })
   for (const { rendition, segments } of videos) {
@@ -162,7 +201,22 @@ function timelineFor({ ladder, segmentSeconds, copied }: LadderRun): Timeline {
   return typeof copied === 'string' ? timeline : { ...timeline, starts: copied.starts }
 }
 
-async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (fraction: number) => void) {
+interface MadePass {
+  videos: MadeVideo[]
+  audio: VerifiedStream | null
+}
+
+interface PassWatch {
+  onProgress: (fraction: number) => void
+  watched: FirstPass | undefined
+}
+
+/** Undefined when the pass was stopped, because it ran ahead far enough. */
+async function encodeAndVerify(
+  run: LadderRun,
+  plan: PassPlan,
+  { onProgress, watched }: PassWatch,
+): Promise<MadePass | undefined> {
   const { source, publisher, folder, signal, cores, preset, accelerator } = run
   const timeline = timelineFor(run)
   const { renditions, withAudio, copied } = plan
@@ -176,10 +230,24 @@ async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (frac
     preset,
     copiesVideo: copied !== undefined,
   }
-  const early = earlyMasterPublisher(run, plan)
+  const early = earlyMasterPublisher(plan, {
+    ...run,
+    targetSeconds: typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
+    onPlayable: () => {
+      watched?.playable()
+      run.onPlayable()
+    },
+  })
   // A copy takes moments, and nothing of one that proves wrong may reach players.
   const isSilent = copied !== undefined
-  const report = await runEncodePass({ ...run, pass, isSilent, onProgress, onPublished: early })
+  const report = await runEncodePass({
+    ...{ ...run, pass, isSilent, onPublished: early, isEnough: watched?.isEnough },
+    onProgress: (fraction, frames) => {
+      watched?.progressed(frames)
+      onProgress(fraction)
+    },
+  })
+  if (report.stopped) return undefined
   if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')
 
   const layoutOf = (rendition: Rendition) => (frames: number) =>
@@ -197,27 +265,4 @@ async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (frac
   await publisher.publishRest(streamNames(pass))
   await early()
   return { videos, audio }
-}
-
-/** Publishes a first master playlist once video and audio each have a segment in the store: playback can then start. */
-function earlyMasterPublisher(run: LadderRun, plan: PassPlan): () => Promise<void> {
-  const [rendition] = plan.renditions
-  let isPublished = !plan.publishesEarly
-  return async () => {
-    if (isPublished || !rendition) return
-    const [video, audio] = [run.publisher.published(rendition.name), run.publisher.published(AUDIO_NAME)]
-    const first = video[0]
-    if (!first || (plan.withAudio && audio.length === 0)) return
-    const codec = (await readStart(join(run.folder, first.uri)))?.codec
-    if (!codec) return
-    const described = earlyMasterEntry(
-      { rendition, codec, segments: video },
-      plan.withAudio ? audio : null,
-      typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
-    )
-    await run.publisher.put('master.m3u8', masterPlaylistText([described], plan.withAudio), PLAYLIST_TYPE)
-    isPublished = true
-    failpoint('job.playable')
-    run.onPlayable()
-  }
 }

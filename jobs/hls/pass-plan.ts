@@ -1,6 +1,7 @@
 import { toNumber } from '../ffmpeg/rational.ts'
 import type { CopiedTop } from './copied-top.ts'
 import type { Rendition } from './ladder.ts'
+import type { PassCosts } from './run-ahead.ts'
 
 export interface PassPlan {
   renditions: readonly Rendition[]
@@ -16,21 +17,31 @@ export interface PassPlan {
 /** For shorter clips a separate first pass does not pay: the whole clip is encoded soon enough. */
 export const EARLY_FROM_SECONDS = 12
 
-/** Cost of decoding and scaling one frame relative to encoding one of the same size (measured, x264 veryfast). */
-const DECODE_COST = 0.35
+/**
+ * The unit of costs is that of encoding a pixel (x264 veryfast). Decoding one was measured at 0.25 of it (a quick camera's
+ * stream) to 0.36 (noisy footage): with the least, both the speed and the saving of one pass for all are underestimated.
+ */
+const DECODE_COST = 0.25
+/** Of a pixel of the source, for each rendition that is smaller. */
+const SCALE_COST = 0.06
+/** Of a second of sound. */
+const AUDIO_COST = 2_300_000
+
+interface CostlySource {
+  width: number
+  height: number
+  hasAudio: boolean
+}
 
 /**
  * Plans the smallest rendition and the audio as a first pass, so that the video is playable after seconds instead of
  * minutes, and all other renditions as a second pass that decodes once. This costs one additional decoding. Pure.
  */
-export function planPasses(
-  ladder: readonly Rendition[],
-  source: { width: number; height: number; seconds: number; hasAudio: boolean },
-): PassPlan[] {
+export function planPasses(ladder: readonly Rendition[], source: CostlySource & { seconds: number }): PassPlan[] {
   const isLong = source.seconds >= EARLY_FROM_SECONDS
   const [first, ...rest] = ladder
   const groups = first && isLong && rest.length > 0 ? [[first], rest] : [ladder]
-  const costs = groups.map((group) => costOf(group, source))
+  const costs = groups.map((group, i) => costOf(group, source, i === 0))
   const total = costs.reduce((a, b) => a + b, 0)
   return groups.map((renditions, i) => ({
     renditions,
@@ -47,13 +58,9 @@ const COPY_COST = 0.02
  * Plans the copied top and the audio as a first pass, after which the video can be played, and all smaller renditions as a
  * second one. Pure.
  */
-export function planCopiedPasses(
-  copied: CopiedTop,
-  ladder: readonly Rendition[],
-  source: { width: number; height: number; hasAudio: boolean },
-): PassPlan[] {
+export function planCopiedPasses(copied: CopiedTop, ladder: readonly Rendition[], source: CostlySource): PassPlan[] {
   const rest = ladder.slice(0, -1)
-  const [copy, encode] = [COPY_COST * costOf([copied.rendition], source), costOf(rest, source)]
+  const [copy, encode] = [COPY_COST * costOf([copied.rendition], source, true), costOf(rest, source, false)]
   const [first, second] = [copy / (copy + encode), encode / (copy + encode)]
   return [
     { renditions: [copied.rendition], withAudio: source.hasAudio, publishesEarly: true, weight: first, copied },
@@ -61,25 +68,60 @@ export function planCopiedPasses(
   ]
 }
 
-/**
- * How the renditions are made, and why, in a sentence. `notCopied`: why the stream of the upload is not one of them;
- * `chunks`: into how many the last pass is cut for several pods. Pure.
- */
-export function planReasonOf(
-  plans: readonly PassPlan[],
-  { notCopied, chunks }: { notCopied?: string | undefined; chunks?: number },
-): string {
+/** What the two passes of `planPasses` cost, and what one would that makes all renditions. Pure. */
+export function passCosts(ladder: readonly Rendition[], source: CostlySource): PassCosts {
+  return {
+    ahead: costOf(ladder.slice(0, 1), source, true),
+    others: costOf(ladder.slice(1), source, false),
+    all: costOf(ladder, source, true),
+  }
+}
+
+/** All renditions and the sound in one pass, which takes over from a first pass that ran ahead. Pure. */
+export const planTakeover = (
+  ladder: readonly Rendition[],
+  source: { hasAudio: boolean },
+  weight: number,
+): PassPlan => ({ renditions: ladder, withAudio: source.hasAudio, publishesEarly: false, weight })
+
+/** What a first pass has shown, and what came of it. */
+export interface Shown {
+  /** Seconds of the clip that one process for all renditions makes in a second, carefully estimated; undefined: not known. */
+  speedOfAll?: number | undefined
+  /** How far it ran ahead, in seconds, where another process took over. */
+  ranAhead?: number | undefined
+  /** Into how many the last pass is cut for several pods. */
+  chunks?: number
+}
+
+/** How the renditions are made, and why, in a sentence. `notCopied`: why the stream of the upload is not one of them. Pure. */
+export function planReasonOf(plans: readonly PassPlan[], notCopied?: string, shown: Shown = {}): string {
   const [first = '', second] = plans.map(({ renditions }) => renditions.map((r) => r.name).join(', '))
   if (plans[0]?.copied) return `${first} is the stream of the upload; ${second} in one pass after it`
-  const passes =
-    second === undefined
-      ? `${first} in one pass`
-      : `${first} in a pass of its own, so that it plays early; ${second} in ${chunks === undefined ? 'one pass after it' : `${chunks} chunks, which several pods share`}`
+  const passes = second === undefined ? `${first} in one pass` : passesOf(first, second, shown)
   return `${passes}; the stream of the upload is not copied: ${notCopied}`.slice(0, 256)
 }
 
-function costOf(renditions: readonly Rendition[], source: { width: number; height: number }): number {
-  const fastest = Math.max(...renditions.map((r) => toNumber(r.frameRate)))
-  const encode = renditions.reduce((sum, r) => sum + r.width * r.height * toNumber(r.frameRate), 0)
-  return encode + DECODE_COST * source.width * source.height * fastest
+function passesOf(first: string, second: string, { speedOfAll, ranAhead, chunks }: Shown): string {
+  if (chunks !== undefined)
+    return `${first} in a pass of its own, so that it plays early; ${second} in ${chunks} chunks, which several pods share`
+  const speed = speedOfAll === undefined ? undefined : `an estimated ${speedOfAll.toPrecision(2)} times playing speed`
+  if (ranAhead !== undefined)
+    return `${first} ran ahead for ${Math.round(ranAhead)} s, so that it plays early; all renditions in one pass after it, at ${speed}`
+  const why = speed === undefined ? '' : ` (one pass for all would run at ${speed})`
+  return `${first} in a pass of its own, so that it plays early${why}; ${second} in one pass after it`
+}
+
+/** Of a second of the clip. */
+function costOf(
+  renditions: readonly Rendition[],
+  { width, height, hasAudio }: CostlySource,
+  withAudio: boolean,
+): number {
+  const rates = renditions.map((r) => toNumber(r.frameRate))
+  const encode = renditions.reduce((sum, r, i) => sum + r.width * r.height * (rates[i] ?? 0), 0)
+  const scaled = renditions.reduce((sum, r, i) => sum + (r.width === width ? 0 : (rates[i] ?? 0)), 0)
+  const pixels = width * height
+  const sound = withAudio && hasAudio ? AUDIO_COST : 0
+  return encode + pixels * (SCALE_COST * scaled + DECODE_COST * Math.max(...rates)) + sound
 }

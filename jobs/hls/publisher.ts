@@ -2,12 +2,15 @@ import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { ObjectTooLarge, readText } from '../../lib/runtime/object-store/read-text.ts'
 import { TransientError } from '../runtime/failure.ts'
 import { formatMediaPlaylist, type MediaPlaylist, parseMediaPlaylist, type Segment } from './media-playlist.ts'
 
 export const PLAYLIST_TYPE = 'application/vnd.apple.mpegurl'
 const SEGMENT_TYPE = 'video/mp2t'
 const AT_ONCE = 4
+/** Three times that of four hours in segments of two seconds. */
+const MAX_PLAYLIST_BYTES = 2 ** 20
 
 export interface PublishedSegment extends Segment {
   bytes: number
@@ -18,10 +21,13 @@ export interface Publisher {
   publishNew(names: readonly string[]): Promise<void>
   /** The same once the encoder has ended: afterwards the playlists carry ENDLIST. */
   publishRest(names: readonly string[]): Promise<void>
-  /** The segments of a playlist that clients can see. */
+  /** The segments of a playlist that clients can see, and that the encoder of now has made. */
   published(name: string): readonly PublishedSegment[]
-  /** Starts over, for an encoder that writes all files again under the same names. */
-  forget(): void
+  /**
+   * For an encoder that writes all files again. Segments of the same names that players know stay listed, because a playlist
+   * never shrinks, and are replaced in the store one by one.
+   */
+  again(): void
   put(name: string, text: string, contentType: string): Promise<void>
   /** Removes all files that this publisher uploaded, for inputs that turned out to be bad during encoding. */
   withdraw(): Promise<void>
@@ -38,7 +44,10 @@ export interface PublisherOptions {
 
 /** Uploads the encoder's files in an order in which every listed segment already exists in the store. */
 export function openPublisher({ store, prefix, folder, targetSeconds, signal }: PublisherOptions): Publisher {
+  /** What the encoder of now has made. */
   const uploaded = new Map<string, PublishedSegment[]>()
+  /** The playlists in the store, also those of an encoder before, or of an attempt that has died. */
+  const listings = new Map<string, MediaPlaylist>()
   const keys = new Set<string>()
   const published = (name: string) => uploaded.get(name) ?? []
 
@@ -67,7 +76,25 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
       done.push(...(await allEnded(batch.map((segment) => uploadSegment(name, segment)))))
     }
     uploaded.set(name, done)
-    await put(`${name}.m3u8`, formatMediaPlaylist({ segments: done, ended }, targetSeconds), PLAYLIST_TYPE)
+    await list(name, done, ended)
+  }
+
+  async function list(name: string, made: readonly Segment[], ended: boolean): Promise<void> {
+    const before = listings.get(name) ?? (await storedPlaylist(`${prefix}${name}.m3u8`))
+    const segments = [...made, ...(ended ? [] : stillListed(before?.segments ?? [], made))]
+    const text = formatMediaPlaylist({ segments, ended }, targetSeconds)
+    if (!before || formatMediaPlaylist(before, targetSeconds) !== text) await put(`${name}.m3u8`, text, PLAYLIST_TYPE)
+    listings.set(name, { segments, ended })
+  }
+
+  async function storedPlaylist(key: string): Promise<MediaPlaylist | undefined> {
+    if (!(await store.head(key))) return undefined
+    try {
+      return parseMediaPlaylist(await readText(store, key, { maxBytes: MAX_PLAYLIST_BYTES, signal }))
+    } catch (error) {
+      if (error instanceof ObjectTooLarge) return undefined
+      throw error
+    }
   }
 
   const publishAll = async (names: readonly string[], ended: boolean) => {
@@ -78,13 +105,17 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
     publishNew: (names) => publishAll(names, false),
     publishRest: (names) => publishAll(names, true),
     published,
-    forget: () => uploaded.clear(),
+    again: () => uploaded.clear(),
     put,
     withdraw: async () => {
       for (const key of keys) await store.delete(key)
     },
   }
 }
+
+/** What players know beyond the segments that were made again; nothing where these are other ones. */
+const stillListed = (known: readonly Segment[], made: readonly Segment[]): readonly Segment[] =>
+  known[0]?.uri === made[0]?.uri ? known.slice(made.length) : []
 
 /** Waits for all, also when one fails: what is still being uploaded could not be withdrawn. */
 async function allEnded<T>(uploads: Promise<T>[]): Promise<T[]> {

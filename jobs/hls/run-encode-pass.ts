@@ -14,21 +14,25 @@ export interface EncodePassRun {
   folder: string
   publisher: Publisher
   signal: AbortSignal
-  /** 0 to 1. */
-  onProgress: (fraction: number) => void
+  /** `fraction`: 0 to 1; `frames`: of its first rendition. */
+  onProgress: (fraction: number, frames: number) => void
   /** Publishes nothing before the end. */
   isSilent?: boolean
   /** Called after every scan of the folder, when new segments may have been published. */
   onPublished?: () => Promise<void>
+  /** Asked after that: whether what is published is enough, so that the pass stops where it is. */
+  isEnough?: (() => boolean) | undefined
 }
 
 const LOOK_MS = 250
+/** The reason for which a pass is stopped that has made enough. */
+const ENOUGH = Symbol('enough')
 
 /**
  * Runs one pass and publishes its segments while it runs. If the encoder or the publisher fails, the other one stops
- * too. The published playlists have no ENDLIST yet: verification comes before that.
+ * too. The published playlists have no ENDLIST yet: verification comes before that. `stopped`: it made enough.
  */
-export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { frames: number }> {
+export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { frames: number; stopped: boolean }> {
   const { pass, publisher } = run
   await refuseMissingToneMap(pass.source)
   const stop = new AbortController()
@@ -42,13 +46,14 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
     limitMs: limitFor(seconds),
     onProgress: (p) => {
       frames = p.frames
-      run.onProgress(Math.min(1, (p.seconds ?? 0) / Math.max(0.1, seconds)))
+      run.onProgress(Math.min(1, (p.seconds ?? 0) / Math.max(0.1, seconds)), frames)
     },
   }).finally(() => ended.abort())
   const publishing = publishUntil(ended.signal, async () => {
     if (run.isSilent) return
     await publisher.publishNew(streamNames(pass))
     await run.onPublished?.()
+    if (run.isEnough?.()) stop.abort(ENOUGH)
   }).catch((error: unknown) => {
     stop.abort(error)
     throw error
@@ -56,8 +61,9 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
   const [encoded, published] = await Promise.allSettled([encoding, publishing])
   run.signal.throwIfAborted()
   if (published.status === 'rejected') throw published.reason
-  if (encoded.status === 'rejected') throw explainPass(encoded.reason, pass)
-  return { ...encoded.value, frames }
+  if (encoded.status === 'fulfilled') return { ...encoded.value, frames, stopped: false }
+  if (encoded.reason === ENOUGH) return { damaged: 0, endedEarly: false, tail: '', frames, stopped: true }
+  throw explainPass(encoded.reason, pass)
 }
 
 /** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */

@@ -141,7 +141,7 @@ async function encode(
     const isGpuFailure = error instanceof TransientError && error.code === EXIT.gpuBusy
     if (!isGpuFailure || spec.accelerator !== 'auto') throw error
     tools.log.warn({ err: error }, 'the GPU failed; encoding again on the CPU')
-    publisher.forget()
+    publisher.again()
     const accelerator: Accelerator = { kind: 'cpu', reason: error.message.slice(0, 256) }
     progress.accelerator(accelerator)
     return { ladder: await run('cpu'), accelerator }

@@ -42,6 +42,14 @@ const RECIPES = {
   },
   /** Two renditions of it, two passes, and playable before its end. Its keyframes are too rare for copying it. */
   sparse: { args: [...picture('960x720', 10, 13), ...sound(13), ...h264, '-g', '200', ...aac], extension: 'mp4' },
+  /** Two minutes, long enough for one process to take over from the first pass; a picture that costs little to encode. */
+  longSparse: {
+    args: [
+      ...['-f', 'lavfi', '-i', 'smptebars=s=960x720:r=10:d=120', ...sound(120), ...h264, '-g', '200', ...aac],
+      ...['-movflags', '+faststart'],
+    ],
+    extension: 'mp4',
+  },
   /** As a messenger sends it: B-frames, keyframes where scenes change, and an encoder that says who made it. */
   compressed: {
     args: [
@@ -139,6 +147,11 @@ const RECIPES = {
     extension: 'mp4',
   },
   truncated: { of: 'streamable', change: (b: Buffer) => b.subarray(0, Math.floor(b.length * 0.6)), extension: 'mp4' },
+  longTruncated: {
+    of: 'longSparse',
+    change: (b: Buffer) => b.subarray(0, Math.floor(b.length * 0.6)),
+    extension: 'mp4',
+  },
   damaged: { of: 'streamable', change: (b: Buffer) => flipBits(b, 400), extension: 'mp4' },
   /** A scratch that people overlook. */
   scratched: { of: 'streamable', change: (b: Buffer) => flipBits(b, 1), extension: 'mp4' },

@@ -1,0 +1,145 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { openPublisher } from '../../../jobs/hls/publisher.ts'
+import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
+
+/** What players see of files that encoders write one after another. */
+
+async function openBench(t: Test) {
+  const place = t.testdir({ hls: {}, store: {} })
+  const folder = join(place, 'hls')
+  const store = openFolderStore({ folder: join(place, 'store') })
+  let puts = 0
+  const counted: typeof store = { ...store, put: (...given) => store.put(...given).finally(() => (puts += 1)) }
+  const { signal } = new AbortController()
+  const read = async (name: string) => text((await store.get(`p/${name}`)).body)
+  const reopen = () => openPublisher({ store: counted, prefix: 'p/', folder, targetSeconds: 2, signal })
+  return {
+    publisher: reopen(),
+    /** As another attempt does. */
+    reopen,
+    store,
+    /** As an encoder would: so many segments, which hold the letter of that encoder. */
+    async write(letter: string, segments: number, ended = false, name = 'v') {
+      const uris = Array.from({ length: segments }, (_, k) => `${name}_0000${k}.ts`)
+      for (const uri of uris) await writeFile(join(folder, uri), letter)
+      const lines = uris.flatMap((uri) => ['#EXTINF:2.000000,', uri])
+      await writeFile(join(folder, 'v.m3u8'), ['#EXTM3U', ...lines, ...(ended ? ['#EXT-X-ENDLIST'] : [])].join('\n'))
+    },
+    async empty() {
+      await rm(folder, { recursive: true })
+      await mkdir(folder)
+    },
+    /** What players see: the content of each listed segment. */
+    async seen() {
+      const playlist = parseMediaPlaylist(await read('v.m3u8'))
+      const contents = await Promise.all((playlist?.segments ?? []).map(({ uri }) => read(uri)))
+      return contents.join('') + (playlist?.ended ? '.' : '')
+    },
+    puts: () => puts,
+  }
+}
+
+t.test('what players know stays listed while an encoder makes it again', async (t) => {
+  const bench = await openBench(t)
+  const { publisher } = bench
+  await bench.write('a', 3)
+  await publisher.publishNew(['v'])
+  t.equal(await bench.seen(), 'aaa')
+  publisher.again()
+  await bench.empty()
+  t.strictSame(publisher.published('v'), [], 'of the new encoder')
+  await publisher.publishNew(['v'])
+  t.equal(await bench.seen(), 'aaa', 'before its first segment')
+  const puts = bench.puts()
+  for (const [segments, want] of [
+    [1, 'baa'],
+    [3, 'bbb'],
+  ] as const) {
+    await bench.write('b', segments)
+    await publisher.publishNew(['v'])
+    t.equal(await bench.seen(), want)
+    t.equal(publisher.published('v').length, segments)
+  }
+  t.equal(bench.puts(), puts, 'a list that says the same is not written again')
+  await bench.write('b', 4)
+  await publisher.publishNew(['v'])
+  t.equal(await bench.seen(), 'bbbb')
+  await bench.write('b', 5, true)
+  await publisher.publishRest(['v'])
+  t.equal(await bench.seen(), 'bbbbb.')
+})
+
+t.test('a third encoder replaces what two have made', async (t) => {
+  const bench = await openBench(t)
+  const { publisher } = bench
+  await bench.write('a', 4)
+  await publisher.publishNew(['v'])
+  for (const letter of ['b', 'c']) {
+    publisher.again()
+    await bench.empty()
+    await bench.write(letter, letter === 'b' ? 2 : 1)
+    await publisher.publishNew(['v'])
+  }
+  t.equal(await bench.seen(), 'cbaa')
+  await bench.write('c', 3, true)
+  await publisher.publishRest(['v'])
+  t.equal(await bench.seen(), 'ccc.', 'in the end it lists what was verified')
+})
+
+t.test('what an attempt that died has listed stays listed in the next one', async (t) => {
+  const bench = await openBench(t)
+  await bench.write('a', 3)
+  await bench.publisher.publishNew(['v'])
+  const next = bench.reopen()
+  await bench.empty()
+  await bench.write('b', 1)
+  await next.publishNew(['v'])
+  t.equal(await bench.seen(), 'baa')
+  t.strictSame(
+    next.published('v').map((s) => s.bytes),
+    [1],
+  )
+  await bench.write('b', 2, true)
+  await next.publishRest(['v'])
+  t.equal(await bench.seen(), 'bb.')
+})
+
+t.test('an attempt that follows one which was through goes on where players are', async (t) => {
+  const bench = await openBench(t)
+  await bench.write('a', 3, true)
+  await bench.publisher.publishRest(['v'])
+  const next = bench.reopen()
+  await bench.empty()
+  await bench.write('b', 2)
+  await next.publishNew(['v'])
+  t.equal(await bench.seen(), 'bba')
+})
+
+t.test('segments of other names take the place of those before', async (t) => {
+  const bench = await openBench(t)
+  await bench.write('a', 3)
+  await bench.publisher.publishNew(['v'])
+  for (const publisher of [bench.publisher, bench.reopen()]) {
+    publisher.again()
+    await bench.empty()
+    const isFirst = publisher === bench.publisher
+    await bench.write(isFirst ? 'b' : 'c', 1, false, isFirst ? 'vc' : 'v')
+    await publisher.publishNew(['v'])
+    t.equal(await bench.seen(), isFirst ? 'b' : 'c')
+  }
+})
+
+t.test('what is no playlist of ours is replaced', async (t) => {
+  const bench = await openBench(t)
+  for (const strange of ['', 'no playlist', '#EXTM3U\n#EXTINF:2,\n../x.ts', 'x'.repeat(2 ** 20 + 1)]) {
+    await bench.store.put('p/v.m3u8', strange, { contentType: 'text/plain' })
+    const publisher = bench.reopen()
+    await bench.write('a', 2)
+    await publisher.publishNew(['v'])
+    t.equal(await bench.seen(), 'aa')
+  }
+})
