@@ -26,6 +26,7 @@ const ALL = [
   'single-uploads',
   'transcode',
   'threads',
+  'quality',
   'highlight-creation',
   'highlight',
   'images',
