@@ -72,7 +72,7 @@ function windowOptions({ source, timeline }: EncodePass, part: PassPart): string
 function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string[] {
   const gop = longestGop(pass.timeline, rendition.frameRate)
   return [
-    ...(pass.accelerator === 'gpu' ? nvencOptions(i) : x264Options(pass, gop, i)),
+    ...(pass.accelerator === 'gpu' ? nvencOptions(i) : x264Options(pass, gop, i, LOOKAHEAD)),
     ...[`-maxrate:v:${i}`, String(rendition.maxrate), `-bufsize:v:${i}`, String(rendition.bufsize)],
     ...[
       `-force_key_frames:v:${i}`,
@@ -83,14 +83,32 @@ function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string
   ]
 }
 
-/** The encoder of stream `i` of an output; `gop` is the largest number of frames between two forced keyframes. */
-export const x264Options = ({ preset, cores }: { preset: Preset; cores: number }, gop: number, i: number): string[] => [
-  ...[`-c:v:${i}`, 'libx264', `-preset:v:${i}`, preset, `-profile:v:${i}`, 'high', `-crf:v:${i}`, '23'],
+/**
+ * The encoder of stream `i` of an output; `gop` is the largest number of frames between two forced keyframes, `lookahead`
+ * the number of frames that it looks ahead, all of which it holds (unset: as many as its preset).
+ */
+export const x264Options = (
+  { preset, cores }: { preset: Preset; cores: number },
+  gop: number,
+  i: number,
+  lookahead?: number,
+): string[] => [
+  ...[`-c:v:${i}`, 'libx264', `-preset:v:${i}`, preset, `-profile:v:${i}`, 'high'],
+  ...qualityOptions(preset, i, lookahead),
   // ffmpeg waits for an encoder of one thread before it goes on to the next one.
   ...[`-threads:v:${i}`, String(encoderThreads(cores))],
   // With this minimum, x264 codes scene cuts as I frames that are not keyframes.
   ...[`-keyint_min:v:${i}`, String(gop + 1)],
 ]
+
+const LOOKAHEAD = 40
+
+/** The preset that is used, tuned: at the bits of its own settings, the pictures are closer to the source (docs/adr/0067). */
+function qualityOptions(preset: Preset, i: number, lookahead?: number): string[] {
+  if (preset !== 'veryfast') return [`-crf:v:${i}`, '23']
+  const params = ['trellis=1', ...(lookahead === undefined ? [] : [`rc-lookahead=${lookahead}`])]
+  return [`-crf:v:${i}`, '24', `-x264-params:v:${i}`, params.join(':')]
+}
 
 const nvencOptions = (i: number): string[] => [
   ...[`-c:v:${i}`, 'h264_nvenc', `-preset:v:${i}`, 'p4', `-tune:v:${i}`, 'hq', `-profile:v:${i}`, 'high'],

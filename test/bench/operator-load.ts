@@ -165,7 +165,16 @@ async function advance(
   const pod = await cluster.applyStatus<Pod>(PODS, { namespace, name: podName }, podStatus, 'bench-kubelet')
   const job = await cluster.applyStatus<Job>(JOBS, { namespace, name }, jobStatus, 'bench-controller')
   if (phase === 'Succeeded') await cluster.patch(JOBS, { namespace, name }, { spec: { ttlSecondsAfterFinished: 3600 } })
-  const next = plan({ kind: transcodeJob, resource, job, pods: [pod], leftovers: [], helpers: [], config, now: new Date() })
+  const next = plan({
+    kind: transcodeJob,
+    resource,
+    job,
+    pods: [pod],
+    leftovers: [],
+    helpers: [],
+    config,
+    now: new Date(),
+  })
   const after = await cluster.applyStatus<KubeObject>(
     TRANSCODE_JOBS,
     { namespace, name: resource.metadata.name },

@@ -27,6 +27,7 @@ const ALL = [
   'transcode',
   'threads',
   'sharing',
+  'quality',
   'highlight-creation',
   'highlight',
   'images',
