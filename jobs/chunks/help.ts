@@ -6,31 +6,29 @@ import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { chooseAccelerator } from '../ffmpeg/accelerator.ts'
-import { type ChunkRun, encodeChunk } from '../hls/chunks/encode-chunk.ts'
+import { type ChunkRun, encodeChunk, encoderOf } from '../hls/chunks/encode-chunk.ts'
 import { openProtocol, probedSource, type SharedPlan } from '../hls/chunks/protocol.ts'
 import { takeChunk } from '../hls/chunks/take.ts'
-import type { Preset } from '../hls/encode-pass.ts'
-import { TransientError } from '../runtime/failure.ts'
 import type { JobOutcome } from '../runtime/run-job.ts'
 import { openSparseSource, type SparseSource } from './sparse-source.ts'
 
-export interface HelpTools {
+export interface HelpOptions {
   store: ObjectStore
   scratch: string
   cores: number
-  preset: Preset
   signal: AbortSignal
   log: Log
-}
-
-export interface HelpOptions extends HelpTools {
   spec: Pick<TranscodeJobSpec, 'inputs' | 'accelerator' | 'parallelism'>
   /** Of this pod among those that help, from 0. A pod that replaces it has the same. */
   index: number
   timing?: Partial<typeof TIMING>
 }
 
-const TIMING = { pollMs: 2000 }
+const TIMING = {
+  pollMs: 2000,
+  /** How long a pod with another encoder waits for a plan that it can help with: that of an attempt that has just ended is seen for a while. */
+  patienceMs: 900_000,
+}
 const DONE: JobOutcome = { exit: EXIT.ok, result: { ok: true } }
 
 /**
@@ -40,31 +38,35 @@ const DONE: JobOutcome = { exit: EXIT.ok, result: { ok: true } }
 export async function help(o: HelpOptions): Promise<JobOutcome> {
   const [input] = o.spec.inputs
   if (!input || o.spec.inputs.length > 1) return DONE
-  const protocol = openProtocol(o.store, input.outputPrefix, o.signal)
-  const plan = await waitForPlan(o, input, protocol.readPlan)
-  if (!plan) return DONE
+  const { pollMs, patienceMs } = { ...TIMING, ...o.timing }
+  const since = performance.now()
   const { kind } = await chooseAccelerator(o.spec.accelerator, o.signal)
-  if (kind !== plan.accelerator) {
+  while (true) {
+    const plan = await waitForPlan(o, input, pollMs)
+    if (!plan) return DONE
     // Two encoders in one rendition would not fit together.
-    o.log.info({ mine: kind, wanted: plan.accelerator }, 'cannot help')
-    return DONE
+    const isMine = kind === plan.accelerator && (await isSameEncoder(plan, o.signal))
+    if (isMine) {
+      if ((await encodeTaken(o, input, plan)) === 'none left') return DONE
+    } else if (performance.now() - since > patienceMs) {
+      o.log.info({ mine: kind, wanted: plan.accelerator }, 'cannot help')
+      return DONE
+    } else await sleep(pollMs, undefined, { signal: o.signal })
   }
-  await encodeTaken(o, input, plan)
-  return DONE
 }
+
+const isSameEncoder = async (plan: SharedPlan, signal: AbortSignal): Promise<boolean> =>
+  (await encoderOf(plan, probedSource(plan.source), signal)) === plan.encoder
 
 const isDone = ({ store }: HelpOptions, { outputPrefix }: TranscodeInput) =>
   store.head(manifestKey(outputPrefix)).then((found) => found !== undefined)
 
-/** Undefined when the video is already converted. */
-async function waitForPlan(
-  o: HelpOptions,
-  input: TranscodeInput,
-  read: () => Promise<SharedPlan | undefined>,
-): Promise<SharedPlan | undefined> {
-  const { pollMs } = { ...TIMING, ...o.timing }
+/** Undefined when the video is converted, or no other pod can help. */
+async function waitForPlan(o: HelpOptions, input: TranscodeInput, pollMs: number): Promise<SharedPlan | undefined> {
+  const { readPlan } = openProtocol(o.store, input.outputPrefix, o.signal)
   while (!(await isDone(o, input))) {
-    const plan = await read()
+    const plan = await readPlan()
+    if (plan === 'alone') return undefined
     // The grant of this pod permits nothing else.
     if (plan?.sourceKey === input.sourceKey) return plan
     await sleep(pollMs, undefined, { signal: o.signal })
@@ -72,7 +74,11 @@ async function waitForPlan(
   return undefined
 }
 
-async function encodeTaken(o: HelpOptions, input: TranscodeInput, plan: SharedPlan): Promise<void> {
+async function encodeTaken(
+  o: HelpOptions,
+  input: TranscodeInput,
+  plan: SharedPlan,
+): Promise<'none left' | 'replanned'> {
   const { store, signal, log, index } = o
   const prefix = input.outputPrefix
   const protocol = openProtocol(store, prefix, signal)
@@ -81,32 +87,36 @@ async function encodeTaken(o: HelpOptions, input: TranscodeInput, plan: SharedPl
     path: join(o.scratch, 'source'),
   })
   const me = `helper-${index}`
-  const start = Math.floor(((index + 1) * plan.chunks.length) / Math.max(2, o.spec.parallelism))
-  const taker = { protocol, plan, me, start: start % plan.chunks.length, isOverdue: () => false, signal }
-  while (true) {
-    const { chunk } = await takeChunk(taker)
-    if (chunk === undefined) return
-    log.info({ chunk }, 'helping')
-    const run: ChunkRun = {
-      ...{ store, protocol, prefix, plan, chunk, by: me, signal, cores: o.cores, preset: o.preset },
-      ...{ scratch: o.scratch, source: probedSource(plan.source), sourcePath: sparse.path },
-      isWanted: async () => !(await isDone(o, input)),
-    }
-    await encodeFrom(sparse, run, log)
+  const start = Math.floor(((index + 1) * plan.chunks.length) / Math.max(2, o.spec.parallelism)) % plan.chunks.length
+  const taker = { protocol, plan, me, start, isOverdue: () => false, signal }
+  /** An attempt that encodes in another way has another plan. */
+  const isCurrent = async () => {
+    const now = await protocol.readPlan()
+    return now !== undefined && now !== 'alone' && now.id === plan.id
   }
+  while (await isCurrent()) {
+    const { chunk } = await takeChunk(taker)
+    if (chunk === undefined) return 'none left'
+    log.info({ chunk }, 'helping')
+    await encodeFrom(sparse, log, {
+      ...{ store, protocol, prefix, plan, chunk, by: me, signal, cores: o.cores },
+      ...{ scratch: o.scratch, source: probedSource(plan.source), sourcePath: sparse.path },
+      isWanted: async () => (await isCurrent()) && !(await isDone(o, input)),
+    })
+  }
+  return 'replanned'
 }
 
-/** From the bytes that its range should need; where these do not give the frames that are due, from the whole file. */
-async function encodeFrom(sparse: SparseSource, run: ChunkRun, log: Log): Promise<void> {
+/** From the bytes that its range should need; where these do not give clean frames, from the whole file. */
+async function encodeFrom(sparse: SparseSource, log: Log, run: ChunkRun): Promise<void> {
   const { plan, chunk } = run
   const range = plan.chunks[chunk]?.bytes
   await sparse.fetch([...plan.header, ...(range ? [range] : [])])
+  if (sparse.isWhole()) return encodeChunk(run)
   try {
     await encodeChunk({ ...run, refuseDamage: true })
   } catch (error) {
     run.signal.throwIfAborted()
-    const isOfRead = error instanceof TransientError && error.code === EXIT.verificationFailed
-    if (!isOfRead && !(error instanceof Error && error.name === 'PermanentError')) throw error
     log.warn({ err: error, chunk }, 'a part of the source was not enough; reading all of it')
     await sparse.fetch([[0, plan.sourceBytes]])
     await encodeChunk(run)

@@ -10,6 +10,8 @@ import { TransientError } from '../runtime/failure.ts'
 export interface SparseSource {
   path: string
   fetch(ranges: readonly ByteRange[]): Promise<void>
+  /** Whether all its bytes are there. */
+  isWhole(): boolean
 }
 
 export interface SparseSourceOptions {
@@ -42,6 +44,7 @@ export async function openSparseSource({
 
   return {
     path,
+    isWhole: () => missingOf([[0, bytes]], present).length === 0,
     async fetch(ranges) {
       for (const range of missingOf(ranges, present)) {
         await fetchOne(range)

@@ -6,7 +6,7 @@ import type { Accelerator } from '../ffmpeg/accelerator.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
-import { type Lead, openLead, type Sharing } from './chunks/lead.ts'
+import { type Lead, leadAlone, openLead, type Sharing } from './chunks/lead.ts'
 import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { earlyMasterPublisher } from './early-master.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
@@ -102,32 +102,59 @@ async function emptyFolder(folder: string): Promise<void> {
   await mkdir(folder)
 }
 
-function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
+async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
   const [first, second] = plans
   // What is left beside a copy, and what one pass makes, costs too little to be shared.
   const canBeShared = (run.sharing?.pods ?? 1) > 1 && first && !first.copied && second
-  return canBeShared ? runShared(run, [first, second], notCopied) : runAlone(run, plans, notCopied)
+  if (canBeShared) return runShared(run, [first, second], notCopied)
+  if (run.sharing) await leadAlone(run.sharing, run.signal)
+  return runAlone(run, plans, notCopied)
 }
 
-/** Other pods begin with the second pass while this one makes the first. Where it cannot be shared, this one makes both. */
+/** Other pods begin with the second pass while this one makes the first. Where they cannot help, this one makes both. */
 async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], notCopied?: string): Promise<EncodedLadder> {
   const [first, second] = plans
-  const leading = leadOf(run, second)
-  leading.catch(() => {}) // awaited behind the first pass, unless that fails
-  let planReason = planReasonOf(plans, notCopied)
-  run.onPlanned(planReason)
+  const stop = new AbortController()
+  const leading = leadOf({ ...run, signal: AbortSignal.any([run.signal, stop.signal]) }, second)
+  leading.catch(() => {}) // awaited behind the first pass
+  run.onPlanned(planReasonOf(plans, notCopied))
   const onFirst = (fraction: number) => run.onProgress(fraction * first.weight)
-  const early = await encodeAndVerify(run, first, { onProgress: onFirst, watched: undefined })
-  const lead = await leading
-  if (lead) {
-    planReason = planReasonOf(plans, notCopied, { chunks: lead.chunks })
-    run.onPlanned(planReason)
+  let early: MadePass | undefined
+  try {
+    early = await encodeAndVerify(run, first, { onProgress: onFirst, watched: undefined })
+  } catch (error) {
+    // A plan that is written later would take the place of the next one.
+    stop.abort(error)
+    await leading.catch(() => {})
+    throw error
   }
-  const onProgress = (fraction: number) => run.onProgress(first.weight + fraction * second.weight)
-  const rest = lead
-    ? await makeShared(run, lead, onProgress)
-    : await encodeAndVerify(run, second, { onProgress, watched: undefined })
-  return ladderOf([early, rest], planReason)
+  const lead = await leading
+  const planReason = planReasonOf(plans, notCopied, lead && { chunks: lead.chunks })
+  run.onPlanned(planReason)
+  let reached = first.weight
+  const onProgress = (fraction: number) => {
+    reached = Math.max(reached, first.weight + fraction * second.weight)
+    run.onProgress(reached)
+  }
+  const shared = lead && (await makeSharedIfPossible(run, lead, onProgress))
+  if (shared) return ladderOf([early, shared], planReason)
+  if (run.sharing) await leadAlone(run.sharing, run.signal)
+  const alone = planReasonOf(plans, notCopied)
+  run.onPlanned(alone)
+  return ladderOf([early, await encodeAndVerify(run, second, { onProgress, watched: undefined })], alone)
+}
+
+/** Undefined where what the pods have made does not fit: that says nothing about the source, which the first pass has read. */
+async function makeSharedIfPossible(...[run, lead, onProgress]: Parameters<typeof makeShared>) {
+  try {
+    return await makeShared(run, lead, onProgress)
+  } catch (error) {
+    run.signal.throwIfAborted()
+    const isOfChunks = error instanceof TransientError && error.code === EXIT.verificationFailed
+    if (!isOfChunks && !(error instanceof PermanentError)) throw error
+    run.log.warn({ err: error }, 'the chunks do not serve; encoding in one pass')
+    return undefined
+  }
 }
 
 async function runAlone(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {

@@ -67,6 +67,9 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
       sourcePath,
       folder: scratch,
     })
+    // Of two attempts that are alive the first one commits: what it does not name, it removes.
+    const other = sharing && (await findManifest(store, input.outputPrefix, Manifest, signal))
+    if (other?.type === 'video') return other
     const made = { ...plan, publisher, accelerator, wallSeconds, images }
     const manifest = await commit(tools, input, source, ladder, made)
     if (sharing) await clearShared(tools, sharing, ladder)

@@ -4,6 +4,7 @@ import { livePod } from '../jobs/evidence.ts'
 import { waitingOf } from '../jobs/waiting.ts'
 import { configurationOf, helpedBy, helperJob, madeOf } from './child.ts'
 import type { Observed } from './observed.ts'
+import { shapeOf } from './shape.ts'
 import { currentNumber } from './status.ts'
 import type { Verdict } from './verdict.ts'
 
@@ -40,9 +41,11 @@ export const helpersLeft = ({ resource, helpers }: Observed): readonly Job[] =>
   isFinished(resource.status) ? helpers.filter((h) => h.metadata.deletionTimestamp === undefined) : []
 
 /** Milliseconds until helpers must make room for the attempt, which cannot start; undefined when it needs no room. */
-function patienceOf({ pods, now }: Observed, { reason }: Verdict): number | undefined {
+function patienceOf({ job, pods, config, now }: Observed, { reason }: Verdict): number | undefined {
   if (reason === 'PodNotCreated') return 0
   if (reason !== 'Unschedulable') return undefined
+  // Its helpers hold GPUs, and an attempt that waits for one too long goes on without for good.
+  if (job && shapeOf(job, config).gpu) return 0
   const live = livePod(pods)
   const since = live && waitingOf(live, now)?.unschedulableSince
   return Math.max(0, Date.parse(since ?? now.toISOString()) + GIVE_WAY_MS - now.getTime())

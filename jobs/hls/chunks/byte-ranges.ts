@@ -27,6 +27,8 @@ export interface PacketAt {
 
 /** Demuxers look at the first packets of each stream, and read from the beginning of a cluster. */
 const SLACK_BYTES = 1024 * 1024
+/** Clusters of Matroska need not begin with a keyframe; writers make them up to five seconds or some megabytes long. */
+const CLUSTER_BYTES = 16 * 1024 * 1024
 const OPENING_BYTES = 4 * 1024 * 1024
 
 /**
@@ -34,7 +36,7 @@ const OPENING_BYTES = 4 * 1024 * 1024
  * keyframe before the one that it needs to the last packet of the range. It may be wrong for files whose index lies between
  * the packets; readers then take the whole file. Pure.
  */
-export function openRangeScan(times: readonly TimeRange[], fileBytes: number) {
+export function openRangeScan(times: readonly TimeRange[], fileBytes: number, slackBytes = SLACK_BYTES) {
   const found = times.map((time) => ({ time, from: fileBytes, to: 0, keys: [0, 0] as [number, number] }))
   let [first, last] = [fileBytes, 0]
 
@@ -58,7 +60,7 @@ export function openRangeScan(times: readonly TimeRange[], fileBytes: number) {
         [last, fileBytes],
       ],
       ranges: found.map(({ from, to, keys: [key] }) => [
-        Math.max(0, Math.min(from, key) - SLACK_BYTES),
+        Math.max(0, Math.min(from, key) - slackBytes),
         Math.min(fileBytes, Math.max(from, to) + SLACK_BYTES),
       ]),
     }),
@@ -76,8 +78,9 @@ export async function scanRanges(
     signal,
   }: { source: ProbedSource; times: readonly TimeRange[]; fileBytes: number; signal: AbortSignal },
 ): Promise<FileRanges | undefined> {
-  const scan = openRangeScan(times, fileBytes)
-  const { code } = await runFfprobe({
+  const slack = source.container.includes('matroska') ? CLUSTER_BYTES : SLACK_BYTES
+  const scan = openRangeScan(times, fileBytes, slack)
+  const reading = runFfprobe({
     args: [
       ...['-select_streams', String(source.video.index), '-show_entries', 'packet=pts_time,size,pos,flags'],
       ...['-of', 'csv=p=0', ...guardedInput('upload', path)],
@@ -94,5 +97,10 @@ export async function scanRanges(
       })
     },
   })
-  return code === 0 ? scan.end() : undefined
+  // What a file has that cannot be listed is for the decoder to judge.
+  const isRead = await reading.then(
+    ({ code }) => code === 0,
+    () => signal.throwIfAborted(),
+  )
+  return isRead ? scan.end() : undefined
 }

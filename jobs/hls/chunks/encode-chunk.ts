@@ -1,20 +1,21 @@
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
-import { runFfmpeg } from '../../ffmpeg/ffmpeg.ts'
+import { installed, runFfmpeg } from '../../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../../ffmpeg/input.ts'
 import type { ProbedSource } from '../../ffmpeg/probe.ts'
 import { toNumber } from '../../ffmpeg/rational.ts'
 import { presentationSeconds } from '../../ffmpeg/source.ts'
 import { TransientError } from '../../runtime/failure.ts'
 import { passArguments } from '../args.ts'
-import type { EncodePass, Preset } from '../encode-pass.ts'
+import type { EncodePass } from '../encode-pass.ts'
 import type { Rendition } from '../ladder.ts'
+import type { PassPart } from '../pass-window.ts'
 import { explainPass, limitFor } from '../run-encode-pass.ts'
-import { firstFrameOf, segmentLayout, type Timeline } from '../timeline.ts'
+import { firstFrameOf, segmentLayout } from '../timeline.ts'
 import { type VerifiedVideo, verifyVideo } from '../verify.ts'
 import type { ChunkPart, Protocol, SharedPlan } from './protocol.ts'
 
@@ -25,7 +26,6 @@ export interface ChunkTools {
   /** For the files of one chunk, which are removed. */
   scratch: string
   cores: number
-  preset: Preset
   signal: AbortSignal
 }
 
@@ -60,6 +60,7 @@ export async function encodeChunk(run: ChunkRun): Promise<void> {
     if (run.isWanted && !(await run.isWanted())) return
     for (const { name, segments } of videos) await uploadAll(run, folder, name, segments)
     failpoint('chunk.uploaded')
+    if (run.isWanted && !(await run.isWanted())) return await removeAll(run, videos)
     const seconds = (performance.now() - startedAt) / 1000
     const part: ChunkPart = { version: 1, by, seconds, damaged, endedEarly, renditions: videos }
     await protocol.writePart(plan.id, chunk, part)
@@ -69,17 +70,32 @@ export async function encodeChunk(run: ChunkRun): Promise<void> {
   }
 }
 
+async function removeAll({ store, prefix }: ChunkRun, videos: ChunkPart['renditions']): Promise<void> {
+  for (const { uri } of videos.flatMap(({ segments }) => segments)) await store.delete(prefix + uri)
+}
+
+/** What is encoded alike by every pod. */
+export type SharedPass = Pick<SharedPlan, 'grid' | 'segmentSeconds' | 'renditions' | 'accelerator' | 'preset'>
+
+/** A digest of the encoder and of everything that it is told, but for which part and with how many threads. */
+export async function encoderOf(shared: SharedPass, source: ProbedSource, signal: AbortSignal): Promise<string> {
+  const pass = passOf(shared, source, { cores: 1, part: { firstSegment: 1, segments: 1, tag: 'x' } })
+  const args = passArguments(pass, (options) => options, '')
+  const { version } = await installed(signal)
+  return hash('sha256', JSON.stringify([version, args])).slice(0, 16)
+}
+
+const passOf = (shared: SharedPass, source: ProbedSource, more: { cores: number; part: PassPart }): EncodePass => ({
+  ...{ source, withAudio: false, timeline: { segmentSeconds: shared.segmentSeconds, grid: shared.grid } },
+  ...{ renditions: shared.renditions, accelerator: shared.accelerator, preset: shared.preset },
+  ...more,
+})
+
 async function encodeAndVerify(run: ChunkRun, folder: string) {
-  const { plan, source, sourcePath, cores, preset, signal } = run
+  const { plan, source, sourcePath, cores, signal } = run
   const { firstSegment, segments } = plan.chunks[run.chunk] ?? { firstSegment: 0, segments: undefined }
-  const timeline: Timeline = { segmentSeconds: plan.segmentSeconds, grid: plan.grid }
-  const pass: EncodePass = {
-    ...{ source, timeline, cores, preset },
-    renditions: plan.renditions,
-    withAudio: false,
-    accelerator: plan.accelerator,
-    part: { firstSegment, segments, tag: `x${randomBytes(4).toString('hex')}` },
-  }
+  const tag = `x${randomBytes(4).toString('hex')}`
+  const pass = passOf(plan, source, { cores, part: { firstSegment, segments, tag } })
   const seconds = secondsOf(pass)
   const report = await runFfmpeg({
     args: passArguments(pass, (options) => guardedInput('upload', sourcePath, options), folder),

@@ -13,9 +13,17 @@ import type { Rendition } from '../ladder.ts'
 import { windowOf } from '../pass-window.ts'
 import { timelineOf } from '../timeline.ts'
 import { scanRanges } from './byte-ranges.ts'
-import { encodeChunk } from './encode-chunk.ts'
+import { type ChunkRun, encodeChunk, encoderOf } from './encode-chunk.ts'
 import { type Chunk, chunksOf } from './layout.ts'
-import { type ChunkPart, openProtocol, planId, type SharedPlan, sharedSource } from './protocol.ts'
+import {
+  type ChunkPart,
+  type ChunkStates,
+  openProtocol,
+  type Protocol,
+  planId,
+  type SharedPlan,
+  sharedSource,
+} from './protocol.ts'
 import { type Stitched, stitch } from './stitch.ts'
 import { takeChunk } from './take.ts'
 
@@ -33,6 +41,8 @@ const TIMING = {
   pollMs: 1000,
   /** A chunk that another pod claims is taken over after this, or after three times what the slowest one took. */
   overdueMs: 60_000,
+  /** The same while no chunk is done. */
+  unknownMs: 600_000,
 }
 
 export interface LeadOptions {
@@ -60,9 +70,13 @@ export interface Lead {
 
 const ME = 'lead'
 
+/** Other pods end: this one makes everything. */
+export const leadAlone = ({ store, prefix }: Sharing, signal: AbortSignal): Promise<void> =>
+  openProtocol(store, prefix, signal).writeAlone()
+
 /**
- * Publishes the plan, so that other pods can begin. Undefined where the video is too short to be shared, or its packets
- * cannot be listed. What an earlier attempt has published with the same plan goes on.
+ * Publishes the plan, so that other pods can begin. Undefined where the video is too short to be shared, or cannot be cut.
+ * What an earlier attempt has published with the same plan goes on.
  */
 export async function openLead(options: LeadOptions): Promise<Lead | undefined> {
   const { sharing, signal, log } = options
@@ -77,6 +91,7 @@ export async function openLead(options: LeadOptions): Promise<Lead | undefined> 
 
 async function planOf(o: LeadOptions): Promise<SharedPlan | undefined> {
   const { source, ladder, segmentSeconds, sharing } = o
+  if (!canBeCut(source)) return undefined
   const timeline = timelineOf(ladder, segmentSeconds)
   const frames = Math.round(presentationSeconds(source) * toNumber(timeline.grid))
   const chunks = chunksOf(timeline, frames, sharing.pods)
@@ -88,17 +103,12 @@ async function planOf(o: LeadOptions): Promise<SharedPlan | undefined> {
   })
   const found = await scanRanges(o.sourcePath, { source, times, fileBytes: size, signal: o.signal })
   if (!found) return undefined
+  const shared = { grid: timeline.grid, segmentSeconds, renditions: [...o.renditions], accelerator: o.accelerator }
+  const pass = { ...shared, preset: o.preset }
   const plan = {
     version: 1 as const,
-    sourceKey: sharing.sourceKey,
-    sourceBytes: size,
-    header: found.header,
-    source: sharedSource(source),
-    grid: timeline.grid,
-    segmentSeconds,
-    renditions: [...o.renditions],
-    accelerator: o.accelerator,
-    preset: o.preset,
+    ...{ sourceKey: sharing.sourceKey, sourceBytes: size, header: found.header, source: sharedSource(source) },
+    ...{ ...pass, encoder: await encoderOf(pass, source, o.signal) },
     chunks: chunks.map(({ firstSegment, segments }, k) => ({
       firstSegment,
       ...(segments !== undefined && { segments }),
@@ -110,41 +120,80 @@ async function planOf(o: LeadOptions): Promise<SharedPlan | undefined> {
 
 const partOf = ({ firstSegment, segments }: Chunk) => ({ firstSegment, segments, tag: '' })
 
+/** Where pictures are shown longer than they last, a chunk may have none of its own to show. */
+const canBeCut = (source: ProbedSource): boolean =>
+  presentationSeconds(source) <= source.videoSeconds + 1 && source.stream.startSeconds <= 1
+
 async function makeAll(o: LeadOptions, plan: SharedPlan, onProgress: (fraction: number) => void): Promise<Stitched> {
   const { sharing, signal } = o
-  const { pollMs, overdueMs } = { ...TIMING, ...sharing.timing }
+  const timing = { ...TIMING, ...sharing.timing }
   const protocol = openProtocol(sharing.store, sharing.prefix, signal)
-  const claimedSince = new Map<number, number>()
-  let slowestMs = 0
-  const isOverdue = (chunk: number) => {
-    const since = claimedSince.get(chunk)
-    return since !== undefined && performance.now() - since > Math.max(overdueMs, 3 * slowestMs)
-  }
-  const taker = { protocol, plan, me: ME, start: 0, isOverdue, signal }
+  const clock = openClaimClock(plan, protocol, timing)
+  const taker = { protocol, plan, me: ME, start: 0, isOverdue: clock.isOverdue, signal }
   const count = plan.chunks.length
   while (true) {
-    const { chunk, states } = await takeChunk(taker)
-    for (const claimed of states.claims.keys()) {
-      if (!claimedSince.has(claimed)) claimedSince.set(claimed, performance.now())
-    }
+    const { chunk, states, isTakenOver } = await takeChunk(taker)
+    await clock.look(states)
     onProgress(states.done.size / count)
     if (states.done.size === count) break
     if (chunk === undefined) {
-      await sleep(pollMs, undefined, { signal })
+      await sleep(timing.pollMs, undefined, { signal })
       continue
     }
-    const startedAt = performance.now()
-    await encodeChunk({
+    const run: ChunkRun = {
       ...{ plan, chunk, protocol, signal, source: o.source, sourcePath: o.sourcePath, by: ME },
-      ...{ store: sharing.store, prefix: sharing.prefix, scratch: o.scratch, cores: o.cores, preset: o.preset },
+      ...{ store: sharing.store, prefix: sharing.prefix, scratch: o.scratch, cores: o.cores },
       onProgress: (fraction) => onProgress((states.done.size + fraction) / count),
-    })
-    slowestMs = Math.max(slowestMs, performance.now() - startedAt)
+    }
+    await (isTakenOver ? encodeUnlessDone(run, timing.pollMs) : encodeChunk(run))
   }
   return stitchAll(o, plan)
 }
 
-/** The seams are checked against what the store holds. What does not fit is made again by the next attempt. */
+/** Since when each chunk is claimed, and how long one may take. */
+function openClaimClock(plan: SharedPlan, protocol: Protocol, { overdueMs, unknownMs }: typeof TIMING) {
+  const claimed = new Map<number, { by: string; since: number }>()
+  const looked = new Set<number>()
+  let slowestMs = 0
+  return {
+    isOverdue(chunk: number): boolean {
+      const since = claimed.get(chunk)?.since
+      const mostMs = slowestMs > 0 ? Math.max(overdueMs, 3 * slowestMs) : unknownMs
+      return since !== undefined && performance.now() - since > mostMs
+    },
+    async look({ claims, done }: ChunkStates): Promise<void> {
+      for (const [chunk, by] of claims) {
+        if (claimed.get(chunk)?.by !== by) claimed.set(chunk, { by, since: performance.now() })
+      }
+      for (const chunk of [...done].filter((one) => !looked.has(one))) {
+        looked.add(chunk)
+        slowestMs = Math.max(slowestMs, 1000 * ((await protocol.readPart(plan.id, chunk))?.seconds ?? 0))
+      }
+    },
+  }
+}
+
+/** The pod that was late may still write the part. */
+async function encodeUnlessDone(run: ChunkRun, pollMs: number): Promise<void> {
+  const stop = new AbortController()
+  const ended = new AbortController()
+  const watching = (async () => {
+    while (!ended.signal.aborted) {
+      await sleep(5 * pollMs, undefined, { signal: ended.signal }).catch(() => {})
+      if (!ended.signal.aborted && (await run.protocol.readPart(run.plan.id, run.chunk))) stop.abort()
+    }
+  })().catch(() => {}) // the store is away: the encoder goes on
+  try {
+    await encodeChunk({ ...run, signal: AbortSignal.any([run.signal, stop.signal]) })
+  } catch (error) {
+    if (run.signal.aborted || !stop.signal.aborted) throw error
+  } finally {
+    ended.abort()
+    await watching
+  }
+}
+
+/** The seams are checked against what the store holds. */
 async function stitchAll({ sharing, signal }: LeadOptions, plan: SharedPlan): Promise<Stitched> {
   const protocol = openProtocol(sharing.store, sharing.prefix, signal)
   const parts: ChunkPart[] = []
@@ -155,7 +204,7 @@ async function stitchAll({ sharing, signal }: LeadOptions, plan: SharedPlan): Pr
   const stitched = parts.length === plan.chunks.length ? stitch(plan, parts) : 'a part cannot be read'
   const fault = typeof stitched === 'string' ? stitched : await missingOf(stitched, sharing)
   if (typeof stitched !== 'string' && fault === undefined) return stitched
-  await protocol.clear(new Set())
+  await protocol.forget()
   throw new TransientError(EXIT.verificationFailed, 'VerificationFailed', `The chunks do not fit: ${fault}`)
 }
 

@@ -4,6 +4,7 @@ import { objectKey } from '../../../crds/run.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import { ObjectTooLarge, readText } from '../../../lib/runtime/object-store/read-text.ts'
 import type { ProbedSource } from '../../ffmpeg/probe.ts'
+import { PRESETS } from '../encode-pass.ts'
 
 /**
  * What the pods that share a video tell each other, as objects below its output prefix: the plan of the pod that leads, a
@@ -18,6 +19,10 @@ const claimKey = (prefix: string, id: string, chunk: number) => `${chunkPrefix(p
 const partKey = (prefix: string, id: string, chunk: number) => `${chunkPrefix(prefix, id)}${chunk}.part.json`
 
 const MAX_CHUNKS = 512
+/** A line of a segment has at most 50 bytes, and a video of 4 h 14,400 segments of a second. */
+const MAX_PLAYLIST_BYTES = 2 * 1024 * 1024
+/** The name of a segment that a chunk's encoder wrote: `720px3f9a2b1c_00012.ts`. */
+const OF_CHUNK = /^\d{1,5}px[0-9a-f]{8}_\d{5}\.ts$/
 const frame = z.int().min(0).max(10_000_000)
 const seconds = z.number().min(0).max(1e6)
 const Rate = z.object({ num: z.int().min(1).max(1e6), den: z.int().min(1).max(1e6) })
@@ -73,7 +78,9 @@ export const SharedPlan = z.object({
   segmentSeconds: z.int().min(1).max(20),
   renditions: z.array(SharedRendition).min(1).max(3),
   accelerator: z.enum(['gpu', 'cpu']),
-  preset: short,
+  preset: z.enum(PRESETS),
+  /** Of the encoder and all its settings: chunks of another one would not look alike. */
+  encoder: z.string().regex(/^[0-9a-f]{16}$/),
   chunks: z
     .array(
       z.object({
@@ -87,6 +94,10 @@ export const SharedPlan = z.object({
     .max(MAX_CHUNKS),
 })
 export type SharedPlan = z.infer<typeof SharedPlan>
+
+/** The lead makes everything: no other pod can help. */
+const Alone = z.object({ version: z.literal(1), isShared: z.literal(false) })
+const PlanFile = z.union([SharedPlan, Alone])
 
 const Claim = z.object({ by: z.string().max(64) })
 
@@ -102,12 +113,12 @@ export const ChunkPart = z.object({
     .array(
       z.object({
         name: z.string().max(32),
-        codec: z.string().min(1).max(64),
+        codec: z.string().regex(/^avc1\.[0-9a-f]{6}$/),
         frames: frame,
         /** The time stamp of the first frame. */
         first: seconds,
         segments: z
-          .array(z.object({ uri: z.string().regex(/^[a-z0-9]+_\d{5}\.ts$/), seconds, bytes: z.int().min(1) }))
+          .array(z.object({ uri: z.string().regex(OF_CHUNK), seconds, bytes: z.int().min(1) }))
           .min(1)
           .max(10_000),
       }),
@@ -137,7 +148,8 @@ export const probedSource = (source: SharedPlan['source']): ProbedSource => ({
   ...{ capturedAt: null, camera: { make: null, model: null }, location: null },
 })
 
-const MAX_BYTES = 4 * 1024 * 1024
+/** A part of two minutes has 10 KiB, a plan of four hours 60. */
+const MAX_BYTES = 512 * 1024
 
 /** Reads and writes these objects. What cannot be read counts as missing. */
 export function openProtocol(store: ObjectStore, prefix: string, signal: AbortSignal) {
@@ -156,15 +168,20 @@ export function openProtocol(store: ObjectStore, prefix: string, signal: AbortSi
   }
   const claimant = async (id: string, chunk: number) => (await read(claimKey(prefix, id, chunk), Claim))?.by
   return {
-    readPlan: () => read(planKey(prefix), SharedPlan),
+    /** `alone`: there is nothing to help with. Undefined while nothing is known. */
+    async readPlan(): Promise<SharedPlan | 'alone' | undefined> {
+      const plan = await read(planKey(prefix), PlanFile)
+      return plan && ('isShared' in plan ? 'alone' : plan)
+    },
     writePlan: (plan: SharedPlan) => write(planKey(prefix), SharedPlan.parse(plan)),
+    writeAlone: () => write(planKey(prefix), { version: 1, isShared: false } satisfies z.infer<typeof Alone>),
     readPart: (id: string, chunk: number) => read(partKey(prefix, id, chunk), ChunkPart),
     writePart: (id: string, chunk: number, part: ChunkPart) => write(partKey(prefix, id, chunk), part),
     claim: (id: string, chunk: number, by: string) => write(claimKey(prefix, id, chunk), { by }),
     claimant,
     /** What all have done so far. Claims that are known already are not read again. */
-    async states(id: string, known?: ChunkStates): Promise<ChunkStates> {
-      const states = await listStates(store, chunkPrefix(prefix, id))
+    async states({ id, chunks }: Pick<SharedPlan, 'id' | 'chunks'>, known?: ChunkStates): Promise<ChunkStates> {
+      const states = await listStates(store, chunkPrefix(prefix, id), chunks.length)
       const claims = new Map<number, string>()
       for (const chunk of states.claimed) {
         const by = states.done.has(chunk) ? '' : (known?.claims.get(chunk) ?? (await claimant(id, chunk)) ?? '')
@@ -172,27 +189,30 @@ export function openProtocol(store: ObjectStore, prefix: string, signal: AbortSi
       }
       return { claims, done: states.done }
     },
-    /** Removes what only the pods needed, and segments that no playlist names. */
+    /** Removes what only the pods needed. Segments stay: another attempt may have committed them. */
+    forget: () => store.deletePrefix(folderOf(prefix)),
+    /** The same, and segments that neither `kept` nor any playlist in the store names. */
     async clear(kept: ReadonlySet<string>): Promise<void> {
       await store.deletePrefix(folderOf(prefix))
-      for await (const { key } of store.list(prefix)) {
-        const name = key.slice(prefix.length)
-        if (isOfChunk(name) && !kept.has(name)) await store.delete(key)
+      const names: string[] = []
+      for await (const { key } of store.list(prefix)) names.push(key.slice(prefix.length))
+      const named = new Set(kept)
+      for (const playlist of names.filter((name) => name.endsWith('.m3u8'))) {
+        const text = await readText(store, prefix + playlist, { maxBytes: MAX_PLAYLIST_BYTES, signal })
+        for (const line of text.split('\n')) named.add(line)
       }
+      for (const name of names) if (OF_CHUNK.test(name) && !named.has(name)) await store.delete(prefix + name)
     },
   }
 }
 export type Protocol = ReturnType<typeof openProtocol>
 
-/** The chunks that are claimed, and those that are done. */
-async function listStates(store: ObjectStore, below: string) {
+/** The chunks that are claimed, and those that are done. Another pod may write any name. */
+async function listStates(store: ObjectStore, below: string, count: number) {
   const [claimed, done] = [new Set<number>(), new Set<number>()]
   for await (const { key } of store.list(below)) {
     const [, chunk, kind] = /^(\d{1,4})\.(claim|part)\.json$/.exec(key.slice(below.length)) ?? []
-    if (chunk !== undefined) (kind === 'part' ? done : claimed).add(Number(chunk))
+    if (chunk !== undefined && Number(chunk) < count) (kind === 'part' ? done : claimed).add(Number(chunk))
   }
   return { claimed, done }
 }
-
-/** The name of a segment that a chunk's encoder wrote: `720px3f9a2b1c_00012.ts`. */
-const isOfChunk = (name: string) => /^\d+px[0-9a-f]{8}_\d{5}\.ts$/.test(name)

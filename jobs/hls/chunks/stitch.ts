@@ -42,7 +42,9 @@ function stitchOne(plan: SharedPlan, rendition: Rendition, parts: readonly Chunk
     if (begins !== frames) return `chunk ${k} begins with frame ${begins} after ${frames}`
     if (Math.abs(made.first - first - (begins * den) / num) > TOLERANCE) return `chunk ${k} begins at ${made.first} s`
     if (made.codec !== codec) return `chunk ${k} is ${made.codec}, not ${codec}`
-    if (made.segments.some(({ uri }, i) => numberOf(uri) !== chunk.firstSegment + i)) return `chunk ${k} has gaps`
+    const isNext = (uri: string, i: number) =>
+      uri.startsWith(`${rendition.name}x`) && numberOf(uri) === chunk.firstSegment + i
+    if (!made.segments.every(({ uri }, i) => isNext(uri, i))) return `chunk ${k} has gaps`
     segments.push(...made.segments)
     frames += made.frames
   }

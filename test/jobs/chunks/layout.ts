@@ -4,7 +4,7 @@ import { rational } from '../../../jobs/ffmpeg/rational.ts'
 import { openRangeScan } from '../../../jobs/hls/chunks/byte-ranges.ts'
 import { chooseChunk } from '../../../jobs/hls/chunks/choose.ts'
 import { chunksOf, segmentsOf } from '../../../jobs/hls/chunks/layout.ts'
-import { type ByteRange, type ChunkPart, SharedPlan } from '../../../jobs/hls/chunks/protocol.ts'
+import { type ByteRange, ChunkPart, SharedPlan } from '../../../jobs/hls/chunks/protocol.ts'
 import { stitch } from '../../../jobs/hls/chunks/stitch.ts'
 import { firstFrameOf, timelineOf } from '../../../jobs/hls/timeline.ts'
 
@@ -199,6 +199,7 @@ const plan: SharedPlan = {
   ],
   accelerator: 'cpu',
   preset: 'veryfast',
+  encoder: '0123456789abcdef',
   chunks: [
     { firstSegment: 0, segments: 5, bytes: [0, 500] },
     { firstSegment: 5, bytes: [400, 1000] },
@@ -210,6 +211,7 @@ const segmentsFrom = (from: number, count: number) =>
     seconds: 6.006,
     bytes: 10,
   }))
+const otherNames = segmentsFrom(5, 5).map((s) => ({ ...s, uri: s.uri.replace('720p', '360p') }))
 const partOf = (
   from: number,
   count: number,
@@ -239,6 +241,7 @@ t.test('parts are joined where every frame is there once, at its time', async (t
     ['720p: chunk 1 begins with frame 900 after 899', [partOf(0, 5, 899), partOf(5, 5, 900)]],
     ['720p: chunk 1 begins at 40.2 s', [partOf(0, 5, 900), partOf(5, 5, 900, { first: 40.2 })]],
     ['720p: chunk 1 is hvc1, not avc1.64001f', [partOf(0, 5, 900), partOf(5, 5, 900, { codec: 'hvc1' })]],
+    ['720p: chunk 1 has gaps', [partOf(0, 5, 900), partOf(5, 5, 900, { segments: otherNames })]],
     ['720p: chunk 1 has gaps', [partOf(0, 5, 900), partOf(5, 5, 900, { segments: segmentsFrom(6, 4) })]],
   ]
   for (const [fault, given] of table) t.equal(stitch(plan, given), fault)
@@ -258,4 +261,14 @@ t.test('a plan that another pod wrote is checked like an upload', async (t) => {
     rate: { ...plan, grid: { num: 30, den: 0 } },
   }
   for (const [name, value] of Object.entries(hostile)) t.notOk(SharedPlan.safeParse(value).success, name)
+  t.ok(ChunkPart.safeParse(partOf(0, 5, 900)).success)
+  const [first] = segmentsFrom(0, 1)
+  for (const more of [
+    { codec: 'a"\nhttp://evil.example/x.m3u8\n#' },
+    { segments: [{ ...first, uri: '720p_00000.ts' }] },
+    { segments: [{ ...first, uri: '../720pxaaaaaaaa_00000.ts' }] },
+    { frames: -1 },
+  ] as Partial<ChunkPart['renditions'][0]>[]) {
+    t.notOk(ChunkPart.safeParse(partOf(0, 5, 900, more)).success, JSON.stringify(more))
+  }
 })

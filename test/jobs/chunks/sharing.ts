@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { help } from '../../../jobs/chunks/help.ts'
 import { probe } from '../../../jobs/ffmpeg/probe.ts'
 import { openLead } from '../../../jobs/hls/chunks/lead.ts'
-import { openProtocol } from '../../../jobs/hls/chunks/protocol.ts'
+import { ChunkPart, openProtocol } from '../../../jobs/hls/chunks/protocol.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
@@ -26,6 +26,17 @@ async function opened(t: Test) {
   const helper = (index: number, env: Record<string, string> = {}) =>
     bench.startAs('chunks', { inputs: [input], ...SPEC }, { JOB_COMPLETION_INDEX: String(index), ...env })
   return { bench, input, helper }
+}
+
+/** The part of a chunk that this pod has made, as long as it is there. */
+async function partOf(bench: Bench, by: string): Promise<ChunkPart | undefined> {
+  const names = (await bench.keys()).filter((key) => /^chunks\/.*part\.json$/.test(key))
+  for (const name of names) {
+    const text = await bench.text(name).catch(() => '{}')
+    const part = ChunkPart.safeParse(JSON.parse(text)).data
+    if (part?.by === by) return part
+  }
+  return undefined
 }
 
 const tagOf = (uri: string) => /^720px([0-9a-f]{8})_/.exec(uri)?.[1] ?? ''
@@ -74,7 +85,9 @@ t.test(
     t.match(await dying.finished, { killedBy: 'SIGKILL' })
     const lost = (await bench.keys()).filter((key) => key.startsWith('720px')).map(tagOf)
     t.ok(lost.length > 0)
-    const [replaced, first] = [helper(0), await lead.finished]
+    const replaced = helper(0)
+    const part = await eventually('its part', () => partOf(bench, 'helper-0'))
+    const first = await lead.finished
     t.equal(first.exit, 0, 'the pod that leads', { output: first.output })
     t.match(
       first.result?.planReason,
@@ -82,8 +95,11 @@ t.test(
     )
     for (const { finished } of [replaced, other]) t.match(await finished, { exit: 0, result: { ok: true } })
     const uris = await judge(t, bench)
-    const tags = new Set(uris.map(tagOf))
-    t.equal(tags.size, 2, 'each chunk was encoded by a process of its own')
+    const made = part.renditions.flatMap(({ segments }) => segments.map(({ uri }) => uri))
+    t.ok(made.length >= 5 && made.every((uri) => uris.includes(uri)), 'what the replacement has made is shown', {
+      made,
+    })
+    t.notOk(uris.map(tagOf).includes(lost[0] ?? ''), 'and nothing of the one that died')
     t.match((await bench.manifest()).hls.renditions, [{ segments: 11 }, { segments: 11 }])
   },
 )
@@ -94,11 +110,26 @@ t.test('the pod that leads needs no other one, and goes on where its last attemp
   t.equal(died.killedBy, 'SIGKILL')
   const before = new Set((await bench.keys()).filter((key) => key.startsWith('720px')))
   t.ok((await bench.text('master.m3u8')).includes('360p.m3u8'), 'it plays meanwhile')
-  const { exit, output } = await bench.start([input], SPEC).finished
+  const again = await bench.start([input], SPEC, { KEEPSAKE_FAILPOINT: 'job.encoded' }).finished
+  t.equal(again.killedBy, 'SIGKILL', 'all chunks are made')
+  const names = (await bench.keys()).filter((key) => key.startsWith('720px'))
+  t.equal(names.filter((uri) => before.has(uri)).length, 5, 'one of two chunks was there')
+  t.equal(names.length, 11, 'and was not made again')
+
+  // Another pod has written what does not fit.
+  const [name = ''] = (await bench.keys()).filter((key) => key.endsWith('/1.part.json'))
+  const part = JSON.parse(await bench.text(name))
+  await put(bench, name, { ...part, renditions: [{ ...part.renditions[0], first: 11 }] })
+  await put(bench, name.replace('/1.', '/7.'), part)
+  const { exit, output, result } = await bench.start([input], SPEC).finished
   t.equal(exit, 0, 'exits with 0', { output })
+  t.match(result?.planReason, /720p in one pass after it/)
   const uris = await judge(t, bench)
-  t.equal(uris.filter((uri) => before.has(uri)).length, 5, 'one of two chunks was there')
+  t.match(uris[0], /^720p_/, 'the pod that leads has made it alone')
 })
+
+const put = (bench: Bench, name: string, value: object) =>
+  bench.store.put(bench.prefix + name, JSON.stringify(value), { contentType: 'application/json' })
 
 t.test(
   'a helper reads the whole source where it must; what one claims and does not make is taken over; what does not fit is thrown away',
@@ -114,7 +145,7 @@ t.test(
       store,
       sourceKey: 'org/o/original',
       prefix: 'p/',
-      timing: { pollMs: 50, overdueMs: 300 },
+      timing: { pollMs: 50, overdueMs: 300, unknownMs: 300 },
     }
     const lead = await openLead({
       ...{ sharing, source, sourcePath, ladder, renditions: ladder.slice(0, 1), segmentSeconds: 6 },
@@ -129,7 +160,7 @@ t.test(
     })
     const protocol = openProtocol(store, 'p/', signal)
     const plan = await protocol.readPlan()
-    if (!lead || !plan) throw new Error('not shared')
+    if (!lead || !plan || plan === 'alone') throw new Error('not shared')
     t.notMatch(JSON.stringify(plan), /location|camera|capturedAt/)
     // What a helper reads of the source is not enough, as with files whose index lies between their packets.
     const tooLittle = plan.chunks.map((chunk) => ({ ...chunk, bytes: [0, 1] as [number, number] }))
@@ -142,12 +173,11 @@ t.test(
       store,
       scratch: join(place, 'helper'),
       cores: 2,
-      preset: 'ultrafast' as const,
       signal,
       log: quietLog(),
     }
     t.match(await help({ ...tools, spec, index: 1 }), { exit: 0 })
-    t.match(await protocol.states(plan.id), { done: new Set([0]) }, 'it makes what no other pod claims')
+    t.match(await protocol.states(plan), { done: new Set([0]) }, 'it makes what no other pod claims')
     t.match(await protocol.readPart(plan.id, 0), { by: 'helper-1', damaged: 0 })
     const seen: number[] = []
     const { videos } = await lead.make((fraction) => void seen.push(fraction))
@@ -162,9 +192,14 @@ t.test(
       lead.make(() => {}),
       { reason: 'VerificationFailed', message: /chunk 1 begins at 11 s/ },
     )
-    await eventually('an empty store', async () => {
-      for await (const _ of store.list('p/')) return false
-      return true
-    })
+    const left: string[] = []
+    for await (const { key } of store.list('p/')) left.push(key)
+    t.notOk(
+      left.some((key) => key.startsWith('p/chunks/')),
+      'the parts are gone',
+    )
+    t.equal(left.filter((key) => key.endsWith('.ts')).length, 11, 'the segments are not: another attempt may name them')
+    await protocol.writeAlone()
+    t.match(await help({ ...tools, spec, index: 1 }), { exit: 0 }, 'ends where it cannot help')
   },
 )
