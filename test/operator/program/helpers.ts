@@ -38,6 +38,10 @@ const withoutRoom = (since: string): Pod => {
   return { ...pod, status: { ...pod.status, conditions } }
 }
 const outdated = { ...job, metadata: { ...job.metadata, annotations: { 'media.keepsake.dev/configuration': 'older' } } }
+const withGpu = {
+  ...job,
+  metadata: { ...job.metadata, annotations: { ...job.metadata.annotations, 'media.keepsake.dev/gpu': '1' } },
+}
 const finished = (status: 'True' | 'False') => {
   const condition = { type: 'Succeeded', status, reason: 'X', message: '', observedGeneration: 1 }
   const lastTransitionTime = '2026-01-01T00:09:00Z'
@@ -75,6 +79,12 @@ const cases: [what: string, seen: Partial<Observed>, creates: boolean, removes: 
     false,
     0,
     40_000,
+  ],
+  [
+    'helpers, which may hold the GPU that an attempt waits for',
+    { job: withGpu, pods: [disrupted, withoutRoom(ago(1))], helpers },
+    false,
+    1,
   ],
   ['helpers that take its room', { job, pods: [disrupted, withoutRoom(ago(60))], helpers }, false, 1],
   ['helpers that take its quota', { job, pods: [], helpers }, false, 1],
