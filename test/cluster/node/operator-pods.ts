@@ -176,6 +176,23 @@ t.test(
     await w.kubectl('delete', 'pod', first.metadata.name, '--wait=false')
     const second = await eventually('its replacement', helper(first.metadata.uid), 240_000)
     t.strictSame(second.metadata.labels?.[INDEX], first.metadata.labels?.[INDEX], 'of the same index')
+    const store = openS3Store(ground.s3)
+    t.teardown(() => store.close())
+    const prefix = `out/${w.name}/film/`
+    const keysOf = async () => {
+      const keys: string[] = []
+      for await (const { key } of store.list(prefix)) keys.push(key.slice(prefix.length))
+      return keys
+    }
+    // Only the replacement can have made it.
+    const made = await eventually(
+      'a part',
+      async () => {
+        const keys = await keysOf()
+        return keys.some((key) => /^chunks\/.*part\.json$/.test(key)) ? keys : undefined
+      },
+      240_000,
+    )
     goOn()
     const done = await w.untilFinished('film')
     t.match(verdict(t, done), { is: 'True', reason: 'Succeeded', attempts: 1 }, 'what helps is no attempt')
@@ -183,14 +200,11 @@ t.test(
     await eventually('no helpers', async () => !(await w.podsOf('film')).some(isHelper), 240_000)
     t.notOk((await w.jobsOf('film')).some(isHelper))
 
-    const store = openS3Store(ground.s3)
-    t.teardown(() => store.close())
-    const prefix = `out/${w.name}/film/`
-    const keys: string[] = []
-    for await (const { key } of store.list(prefix)) keys.push(key.slice(prefix.length))
+    const keys = await keysOf()
     const listed = parseMediaPlaylist(await text((await store.get(`${prefix}720p.m3u8`)).body))?.segments ?? []
     t.equal(listed.length, 11)
     t.strictSame(keys.filter((key) => /^720p.*ts$/.test(key)).sort(), listed.map((s) => s.uri).sort())
     t.notOk(keys.some((key) => key.startsWith('chunks/')))
+    t.ok(listed.filter((s) => made.includes(s.uri)).length >= 5, 'what the replacement has made is shown')
   },
 )
