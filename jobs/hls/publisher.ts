@@ -24,8 +24,8 @@ export interface Publisher {
   /** The segments of a playlist that clients can see, and that the encoder of now has made. */
   published(name: string): readonly PublishedSegment[]
   /**
-   * For an encoder that writes all files again. Segments of the same names that players know stay listed, because a playlist
-   * never shrinks, and are replaced in the store one by one.
+   * For an encoder that writes all files again. Segments of the same names and lengths that players know stay listed and are
+   * replaced in the store one by one: a playlist may not shrink. Where they are other ones, the list begins anew.
    */
   again(): void
   put(name: string, text: string, contentType: string): Promise<void>

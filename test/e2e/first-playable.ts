@@ -15,7 +15,8 @@ import { transcodeBench } from '../support/transcode-run.ts'
 /**
  * A viewer who starts at the first playable moment of a video, with hls.js in a real Chromium, while the smallest rendition
  * runs ahead and one process for all takes over. The lists grow with what is played instead of with the time that passes:
- * a viewer who would have to wait for a segment waits for ever, and a busy machine changes nothing.
+ * a viewer who would have to wait for a segment waits for ever, and a busy machine changes nothing. Takes over 20 s: it
+ * plays in real time.
  */
 
 if (noBrowser) {
@@ -116,7 +117,7 @@ t.test('whoever starts at the first playable moment plays on where the other pro
   await page.goto(await serve(t, (name) => bench.bytes(name)))
   const look = async () => {
     const now = await page.evaluate<Seen>('seen')
-    return (now.time >= covered + 2 * SEGMENT_SECONDS || now.errors.length > 0) && now
+    return now.time >= covered + 2 * SEGMENT_SECONDS || now.errors.length > 0 ? now : undefined
   }
   const seen = await eventually('two segments of the other process', look, undefined, 250)
   t.strictSame(seen.errors, [], 'nothing that stops hls.js')
