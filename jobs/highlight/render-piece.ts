@@ -48,7 +48,7 @@ export interface Look {
 }
 
 /** Change it when the same arguments begin to make another picture: pieces of other versions are not used again. */
-const ENCODER_VERSION = 3
+const ENCODER_VERSION = 4
 
 /** What a piece of 1.6 s or more may spend beyond `maxrate`, as a share of what `maxrate` allows in its time. */
 const EXCESS = 0.25
@@ -245,16 +245,22 @@ function partOf({ subject, from }: Shown, frames: number, look: Look, texts: Par
 /** After a gap of more than the preroll, the picture that is still shown would not be decoded. */
 const maySeek = (source: ProbedSource) => !source.variableFrameRate && source.averageFrameRate > 5
 
-function outputArguments({ renditions, look, preset, cores }: PieceTools, parts: readonly Part[], folder: string) {
+/** The arguments of a piece behind its inputs: how its parts become a file of each rendition in `folder`. Pure. */
+export function outputArguments(
+  { renditions, look, preset, cores }: Pick<PieceTools, 'renditions' | 'look' | 'preset' | 'cores'>,
+  parts: readonly Part[],
+  folder: string,
+): string[] {
   const [{ frames = 0 } = {}] = parts
   return [
     ...['-filter_complex_threads', String(filterThreads(cores))],
     ...['-filter_complex', pieceGraph({ parts, renditions, fill: look.fill })],
     ...renditions.flatMap((rendition, k) => [
       ...['-map', `[v${k}]`, '-map_metadata', '-1', '-fps_mode', 'passthrough', '-frames:v', String(frames)],
-      ...x264Options({ preset, cores }, KEYFRAME_FRAMES, 0),
       // The same parameter sets whatever the pictures are, so that pieces can be joined by copy.
-      ...['-x264-params', `stitchable=1:vbv-init=${bufferAtStart(frames, rendition).toFixed(3)}`],
+      ...x264Options({ preset, cores }, KEYFRAME_FRAMES, 0, {
+        params: ['stitchable=1', `vbv-init=${bufferAtStart(frames, rendition).toFixed(3)}`],
+      }),
       ...['-pix_fmt', 'yuv420p', '-color_range', 'tv'],
       ...['-colorspace', 'bt709', '-color_primaries', 'bt709', '-color_trc', 'bt709'],
       ...['-maxrate:v', String(rendition.maxrate), '-bufsize:v', String(rendition.bufsize)],

@@ -72,7 +72,7 @@ function windowOptions({ source, timeline }: EncodePass, part: PassPart): string
 function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string[] {
   const gop = longestGop(pass.timeline, rendition.frameRate)
   return [
-    ...(pass.accelerator === 'gpu' ? nvencOptions(i) : x264Options(pass, gop, i, LOOKAHEAD)),
+    ...(pass.accelerator === 'gpu' ? nvencOptions(i) : x264Options(pass, gop, i, { lookahead: LOOKAHEAD })),
     ...[`-maxrate:v:${i}`, String(rendition.maxrate), `-bufsize:v:${i}`, String(rendition.bufsize)],
     ...[
       `-force_key_frames:v:${i}`,
@@ -83,18 +83,25 @@ function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string
   ]
 }
 
+interface X264Tuning {
+  /** Frames that the encoder looks ahead, all of which it holds; unset: as many as its preset. */
+  lookahead?: number
+  /** `key=value`, for x264 itself. */
+  params?: readonly string[]
+}
+
 /**
- * The encoder of stream `i` of an output; `gop` is the largest number of frames between two forced keyframes, `lookahead`
- * the number of frames that it looks ahead, all of which it holds (unset: as many as its preset).
+ * The encoder of stream `i` of an output; `gop` is the largest number of frames between two forced keyframes. No other
+ * option of that output may be `-x264-params`: ffmpeg takes the last one, and forgets those before.
  */
 export const x264Options = (
   { preset, cores }: { preset: Preset; cores: number },
   gop: number,
   i: number,
-  lookahead?: number,
+  tuning: X264Tuning = {},
 ): string[] => [
   ...[`-c:v:${i}`, 'libx264', `-preset:v:${i}`, preset, `-profile:v:${i}`, 'high'],
-  ...qualityOptions(preset, i, lookahead),
+  ...qualityOptions(preset, i, tuning),
   // ffmpeg waits for an encoder of one thread before it goes on to the next one.
   ...[`-threads:v:${i}`, String(encoderThreads(cores))],
   // With this minimum, x264 codes scene cuts as I frames that are not keyframes.
@@ -104,10 +111,11 @@ export const x264Options = (
 const LOOKAHEAD = 40
 
 /** The preset that is used, tuned: at the bits of its own settings, the pictures are closer to the source (docs/adr/0067). */
-function qualityOptions(preset: Preset, i: number, lookahead?: number): string[] {
-  if (preset !== 'veryfast') return [`-crf:v:${i}`, '23']
-  const params = ['trellis=1', ...(lookahead === undefined ? [] : [`rc-lookahead=${lookahead}`])]
-  return [`-crf:v:${i}`, '24', `-x264-params:v:${i}`, params.join(':')]
+function qualityOptions(preset: Preset, i: number, { lookahead, params = [] }: X264Tuning): string[] {
+  const isTuned = preset === 'veryfast'
+  const ahead = lookahead === undefined ? [] : [`rc-lookahead=${lookahead}`]
+  const all = [...(isTuned ? ['trellis=1', ...ahead] : []), ...params]
+  return [`-crf:v:${i}`, isTuned ? '24' : '23', ...(all.length === 0 ? [] : [`-x264-params:v:${i}`, all.join(':')])]
 }
 
 const nvencOptions = (i: number): string[] => [

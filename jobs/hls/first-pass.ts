@@ -49,6 +49,7 @@ export function watchFirstPass(
   const run: RunAhead = {
     seconds: presentationSeconds(source),
     segmentSeconds,
+    frameRate: Math.min(...ladder.map((r) => toNumber(r.frameRate))),
     costs: passCosts(ladder, { ...source, hasAudio: source.audio !== null }),
   }
   const names = streamNames({ renditions, withAudio })

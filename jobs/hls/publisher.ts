@@ -24,8 +24,8 @@ export interface Publisher {
   /** The segments of a playlist that clients can see, and that the encoder of now has made. */
   published(name: string): readonly PublishedSegment[]
   /**
-   * For an encoder that writes all files again. Segments of the same names that players know stay listed, because a playlist
-   * never shrinks, and are replaced in the store one by one.
+   * For an encoder that writes all files again. Segments of the same names and lengths that players know stay listed and are
+   * replaced in the store one by one: a playlist may not shrink. Where they are other ones, the list begins anew.
    */
   again(): void
   put(name: string, text: string, contentType: string): Promise<void>
@@ -81,7 +81,7 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
 
   async function list(name: string, made: readonly Segment[], ended: boolean): Promise<void> {
     const before = listings.get(name) ?? (await storedPlaylist(`${prefix}${name}.m3u8`))
-    const segments = [...made, ...(ended ? [] : stillListed(before?.segments ?? [], made))]
+    const segments = [...made, ...(ended ? [] : stillListed(before?.segments ?? [], made, targetSeconds))]
     const text = formatMediaPlaylist({ segments, ended }, targetSeconds)
     if (!before || formatMediaPlaylist(before, targetSeconds) !== text) await put(`${name}.m3u8`, text, PLAYLIST_TYPE)
     listings.set(name, { segments, ended })
@@ -113,9 +113,28 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
   }
 }
 
-/** What players know beyond the segments that were made again; nothing where these are other ones. */
-const stillListed = (known: readonly Segment[], made: readonly Segment[]): readonly Segment[] =>
-  known[0]?.uri === made[0]?.uri ? known.slice(made.length) : []
+/** Two encoders that cut at the same frames differ by less, also in the sound. */
+const SAME_SECONDS = 0.05
+
+/**
+ * What players know beyond the segments that were made again. Nothing where these are other ones, or where what was listed
+ * is no list that continues them: another program may have written it. Pure.
+ */
+export function stillListed(
+  known: readonly Segment[],
+  made: readonly Segment[],
+  targetSeconds: number,
+): readonly Segment[] {
+  const [before, after] = [known.slice(0, made.length), known.slice(made.length)]
+  const isSame = ({ uri, seconds }: Segment, k: number) =>
+    uri === made[k]?.uri && Math.abs(seconds - made[k].seconds) <= SAME_SECONDS
+  const stem = /^(.*_)0{5}\.ts$/.exec(made[0]?.uri ?? '')?.[1]
+  const continues = ({ uri, seconds }: Segment, k: number) =>
+    uri === `${stem}${String(made.length + k).padStart(5, '0')}.ts` &&
+    seconds > 0 &&
+    Math.round(seconds) <= targetSeconds
+  return stem !== undefined && before.every(isSame) && after.every(continues) ? after : []
+}
 
 /** Waits for all, also when one fails: what is still being uploaded could not be withdrawn. */
 async function allEnded<T>(uploads: Promise<T>[]): Promise<T[]> {

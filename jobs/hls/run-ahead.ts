@@ -18,6 +18,8 @@ export interface RunAhead {
   /** The clip's length. */
   seconds: number
   segmentSeconds: number
+  /** The lowest of the renditions, in frames a second: that of the encoder which is behind for longest. */
+  frameRate: number
   costs: PassCosts
 }
 
@@ -37,6 +39,10 @@ export interface Progressed {
 const MARGIN = 0.8
 /** From the decision to the first frame of the other process; more than Debian's ffmpeg needs. */
 const START_SECONDS = 1.5
+/** What an encoder has taken in before it gives its first frame: its lookahead, and some for its threads and B-frames. */
+const DELAY_FRAMES = 50
+/** Players give up a list that stays as it is for longer; in target durations. */
+const LONGEST_GAP = 3
 /** Of what one process costs. With less, a model that is a little wrong would make it cost more than two passes. */
 const MIN_SAVING = 0.05
 
@@ -51,9 +57,10 @@ export function mayStop(run: RunAhead, { covered, made, speed, playableFor }: Pr
   // Only one that is faster than playing can keep its distance. Its first segment that is new then comes closest.
   if (!(all > 1)) return false
   const isDue = covered - playableFor
+  const isThere = START_SECONDS + (DELAY_FRAMES / run.frameRate + covered + segmentSeconds) / all
   // Players that saw the list grow look again after a target duration, those that did not after half of one.
-  const isSeen = START_SECONDS + (covered + segmentSeconds) / all + segmentSeconds / 2
-  return isDue >= isSeen && isDue >= 2 * segmentSeconds
+  const isInTime = isDue >= isThere + segmentSeconds / 2 && isDue >= 2 * segmentSeconds
+  return isInTime && isThere <= LONGEST_GAP * segmentSeconds
 }
 
 function savesEnough({ seconds, costs }: RunAhead, made: number): boolean {

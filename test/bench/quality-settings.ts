@@ -25,7 +25,7 @@ export function ours(height: number, change: Readonly<Record<string, string>> = 
   const gop = longestGop(timeline, rendition.frameRate)
   const made: Record<string, string> = {}
   const given = [
-    ...x264Options({ preset: 'veryfast', cores: 1 }, gop, 0, 40),
+    ...x264Options({ preset: 'veryfast', cores: 1 }, gop, 0, { lookahead: 40 }),
     ...['-maxrate:v:0', String(rendition.maxrate), '-bufsize:v:0', String(rendition.bufsize)],
     ...['-force_key_frames:v:0', keyframeExpression(timeline, rendition.frameRate), '-g:v:0', String(2 * gop + 2)],
   ]

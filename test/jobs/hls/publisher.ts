@@ -3,10 +3,40 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
-import { openPublisher } from '../../../jobs/hls/publisher.ts'
+import { openPublisher, stillListed } from '../../../jobs/hls/publisher.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 
 /** What players see of files that encoders write one after another. */
+
+const row = (text: string) =>
+  text.split(' ').map((part) => {
+    const [uri = '', seconds] = part.split('=')
+    return { uri: `${uri}.ts`, seconds: Number(seconds) }
+  })
+const KNOWN = 'v_00000=2 v_00001=2 v_00002=2 v_00003=1.5'
+for (const [what, known, made, want] of [
+  ['made again', KNOWN, 'v_00000=2', 3],
+  ['made again, of sound', KNOWN, 'v_00000=2.02 v_00001=1.98', 2],
+  ['all of it', KNOWN, KNOWN, 0],
+  ['more than there was', 'v_00000=2', 'v_00000=2 v_00001=2', 0],
+  ['other names', KNOWN, 'vc_00000=2', 0],
+  ['another name behind the first', 'v_00000=2 w_00001=2 v_00002=2', 'v_00000=2 v_00001=2', 0],
+  ['another length', KNOWN, 'v_00000=1.9', 0],
+  ['another length behind the first', KNOWN, 'v_00000=2 v_00001=1.9', 0],
+  ['no length that can be told', 'v_00000=x v_00001=2', 'v_00000=2', 0],
+  ['no length behind', 'v_00000=2 v_00001=x', 'v_00000=2', 0],
+  ['an endless one behind', 'v_00000=2 v_00001=Infinity', 'v_00000=2', 0],
+  ['an empty one behind', 'v_00000=2 v_00001=0', 'v_00000=2', 0],
+  ['a longer one behind than the target', 'v_00000=2 v_00001=2.6', 'v_00000=2', 0],
+  ['one as long as the target, rounded', 'v_00000=2 v_00001=2.4', 'v_00000=2', 1],
+  ['another rendition behind', 'v_00000=2 w_00001=2', 'v_00000=2', 0],
+  ['a gap', 'v_00000=2 v_00002=2', 'v_00000=2', 0],
+  ['the same one again', 'v_00000=2 v_00000=2', 'v_00000=2', 0],
+] as const)
+  t.test(`what stays listed: ${what}`, async (t) => {
+    const left = stillListed(row(known), row(made), 2)
+    t.strictSame(left, want === 0 ? [] : row(known).slice(-want))
+  })
 
 async function openBench(t: Test) {
   const place = t.testdir({ hls: {}, store: {} })

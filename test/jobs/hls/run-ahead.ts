@@ -41,7 +41,10 @@ for (const [what, seconds, costs, speedOfOne, want] of [
   ['ninety seconds on one that is half as quick', 90, half, 2, undefined],
   ['two minutes on the same', 120, half, 2, 24],
   ['a film', 7200, half, 2, 24],
-  ['a film, a little faster than it plays', 7200, half, 1.5, 60],
+  ['a film whose list would stand still for a little longer than three segments', 7200, half, 1.75, undefined],
+  ['a film, a little faster than it plays', 7200, half, 1.5, undefined],
+  ['a film of 1080p', 7200, full, 2, 24],
+  ['the same, a little slower', 7200, full, 1.75, undefined],
   ['a film, so little faster that the first pass would fall behind', 7200, half, 1.2, undefined],
   ['a film as fast as it plays', 7200, half, 1, undefined],
   ['a film at half the speed', 7200, half, 0.5, undefined],
@@ -50,36 +53,45 @@ for (const [what, seconds, costs, speedOfOne, want] of [
   ['a film that is made at once', 7200, half, 100, 18],
 ] as const)
   t.test(what, async (t) => {
-    const run = { seconds, segmentSeconds: 6, costs }
+    const run = { seconds, segmentSeconds: 6, frameRate: 30, costs }
     t.equal(distance(run, (speedOfOne * costs.all) / costs.ahead / 0.8), want)
   })
 
+/** When a process for all that began at 0 has made so much: after a start of a second and with a lookahead of 40 frames. */
+const madeAt = (run: RunAhead, speed: number, seconds: number) =>
+  1 + (40 / run.frameRate + seconds) / speedOfAll(run, speed)
+
 /** The first segment that is not there when a viewer needs it who began with the first one. */
 function missing(run: RunAhead, speed: number, covered: number): number | undefined {
-  const all = speedOfAll(run, speed)
-  const startsAt = (covered - run.segmentSeconds) / speed + 1
+  const startsAt = (covered - run.segmentSeconds) / speed
   for (let from = covered; from < run.seconds; from += run.segmentSeconds)
-    if (startsAt + Math.min(run.seconds, from + run.segmentSeconds) / all > from) return from
+    if (startsAt + madeAt(run, speed, Math.min(run.seconds, from + run.segmentSeconds)) > from) return from
   return undefined
 }
 
-t.test('a viewer who starts at the first moment never waits', async (t) => {
+const runs: RunAhead[] = [2, 6, 10].flatMap((segmentSeconds) =>
+  [30, 61, 600, 7200].flatMap((seconds) =>
+    [5, 30].flatMap((frameRate) => [full, half].map((costs) => ({ seconds, segmentSeconds, frameRate, costs }))),
+  ),
+)
+
+t.test('a viewer who starts at the first moment never waits, and no list stands still for long', async (t) => {
   let stopped = 0
-  for (const segmentSeconds of [2, 6, 10])
-    for (const run of [30, 61, 600].flatMap((seconds) =>
-      [full, half].map((costs) => ({ seconds, segmentSeconds, costs })),
-    ))
-      for (let speed = 1; speed < 60; speed *= 1.3) {
-        const covered = distance(run, speed)
-        stopped += covered === undefined ? 0 : 1
-        if (covered !== undefined)
-          t.equal(missing(run, speed, covered), undefined, `${JSON.stringify(run)} at ${speed}`)
-      }
-  t.ok(stopped > 50, `${stopped} cases`)
+  for (const run of runs)
+    for (let speed = 1; speed < 60; speed *= 1.1) {
+      const covered = distance(run, speed)
+      if (covered === undefined) continue
+      stopped += 1
+      const what = `${JSON.stringify(run)} at ${speed}`
+      t.equal(missing(run, speed, covered), undefined, what)
+      const gap = madeAt(run, speed, covered + run.segmentSeconds)
+      t.ok(gap <= 3 * run.segmentSeconds, `${what}: ${gap} s`)
+    }
+  t.ok(stopped > 200, `${stopped} cases`)
 })
 
 t.test('what is not known stops nothing', async (t) => {
-  const run = { seconds: 600, segmentSeconds: 6, costs: half }
+  const run = { seconds: 600, segmentSeconds: 6, frameRate: 30, costs: half }
   const good = after(60, 20, run)
   t.ok(mayStop(run, good))
   for (const strange of [0, -1, Number.NaN, undefined])
@@ -90,6 +102,7 @@ t.test('what is not known stops nothing', async (t) => {
   t.notOk(mayStop(run, { ...good, made: Number.NaN }))
   t.notOk(mayStop(run, { ...good, made: 590 }), 'the first pass is nearly done')
   for (const seconds of [0, 0.01, Number.NaN]) t.notOk(mayStop({ ...run, seconds }, good), `${seconds} s`)
+  for (const frameRate of [0, Number.NaN]) t.notOk(mayStop({ ...run, frameRate }, good), `${frameRate} frames a second`)
   t.notOk(mayStop({ ...run, costs: { ahead: 0, others: 0, all: 0 } }, good))
   t.notOk(mayStop(run, { ...good, playableFor: 60 }), 'a viewer is where the first pass is')
 })

@@ -1,0 +1,48 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { probe } from '../../../jobs/ffmpeg/probe.ts'
+import { ladderOf } from '../../../jobs/hls/ladder.ts'
+import { runLadder } from '../../../jobs/hls/ladder-run.ts'
+import { openPublisher } from '../../../jobs/hls/publisher.ts'
+import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
+import { clip } from '../../support/clips.ts'
+import { pacedPath } from '../../support/paced-ffmpeg.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+
+/** What a ladder says of its progress itself: the tracker of a job hides steps back. */
+
+t.test('progress goes on from where the first pass was overtaken, to the end', async (t) => {
+  const place = t.testdir({ hls: {}, store: {} })
+  const { signal } = new AbortController()
+  const PATH = process.env['PATH']
+  process.env['PATH'] = await pacedPath(place, { ahead: 8, others: 50 })
+  t.teardown(() => (process.env['PATH'] = PATH))
+  const [sourcePath, folder] = [await clip('longSparse'), join(place, 'hls')]
+  const source = await probe(sourcePath, signal)
+  const store = openFolderStore({ folder: join(place, 'store') })
+  t.teardown(() => store.close())
+  const said: (string | number)[] = []
+  const { planReason } = await runLadder({
+    ...{ source, sourcePath, folder, scratch: place, signal, log: quietLog() },
+    ladder: ladderOf(source, ['360p', '720p']),
+    copied: 'it is not',
+    segmentSeconds: 4,
+    publisher: openPublisher({ store, prefix: 'p/', folder, targetSeconds: 4, signal }),
+    ...{ accelerator: 'cpu', cores: 2, preset: 'ultrafast' },
+    onPlanned: (reason) => said.push(reason),
+    onProgress: (fraction) => said.push(fraction),
+    onPlayable: () => undefined,
+  })
+  t.match(planReason, /^360p ran ahead/)
+  const fractions = said.filter((what) => typeof what === 'number')
+  const before = said.slice(0, said.indexOf(planReason)).filter((what) => typeof what === 'number')
+  t.ok(before.length > 1 && before.length < fractions.length, `${before.length} of ${fractions.length}`)
+  t.strictSame(
+    fractions,
+    fractions.toSorted((a, b) => a - b),
+    'no step back',
+  )
+  t.ok((before.at(-1) ?? 1) < 0.2, 'of a first pass that was not through')
+  const end = fractions.at(-1) ?? 0
+  t.ok(end > 0.9 && end < 1 + 1e-9, `${end}`)
+})
