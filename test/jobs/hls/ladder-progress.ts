@@ -15,7 +15,7 @@ t.test('progress goes on from where the first pass was overtaken, to the end', a
   const place = t.testdir({ hls: {}, store: {} })
   const { signal } = new AbortController()
   const PATH = process.env['PATH']
-  process.env['PATH'] = await pacedPath(place, { ahead: 8, others: 50 })
+  process.env['PATH'] = await pacedPath(place, { ahead: 12, others: 50 })
   t.teardown(() => (process.env['PATH'] = PATH))
   const [sourcePath, folder] = [await clip('longSparse'), join(place, 'hls')]
   const source = await probe(sourcePath, signal)

@@ -29,8 +29,8 @@ const SECONDS = 120
 const SEGMENTS = SECONDS / SEGMENT_SECONDS
 const STREAMS = ['360p', '720p', 'audio']
 
-/** As the costs of the passes are known, 8 times playing speed for the first is 3 times for one process. */
-const quick = async (bench: Bench) => ({ PATH: await pacedPath(bench.folder, { ahead: 8, others: 16 }) })
+/** As the costs of the passes are known, 12 times playing speed for the first is more than 4 times for one process. */
+const quick = async (bench: Bench) => ({ PATH: await pacedPath(bench.folder, { ahead: 12, others: 16 }) })
 
 const playlist = async (bench: Bench, name: string): Promise<MediaPlaylist> =>
   parseMediaPlaylist(await bench.text(`${name}.m3u8`).catch(() => '')) ?? { segments: [], ended: false }
