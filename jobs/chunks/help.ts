@@ -39,7 +39,7 @@ export async function help(o: HelpOptions): Promise<JobOutcome> {
   const [input] = o.spec.inputs
   if (!input || o.spec.inputs.length > 1) return DONE
   const { pollMs, patienceMs } = { ...TIMING, ...o.timing }
-  const since = performance.now()
+  let mismatchedSince: number | undefined
   const { kind } = await chooseAccelerator(o.spec.accelerator, o.signal)
   while (true) {
     const plan = await waitForPlan(o, input, pollMs)
@@ -48,10 +48,15 @@ export async function help(o: HelpOptions): Promise<JobOutcome> {
     const isMine = kind === plan.accelerator && (await isSameEncoder(plan, o.signal))
     if (isMine) {
       if ((await encodeTaken(o, input, plan)) === 'none left') return DONE
-    } else if (performance.now() - since > patienceMs) {
+      mismatchedSince = undefined
+      continue
+    }
+    mismatchedSince ??= performance.now()
+    if (performance.now() - mismatchedSince > patienceMs) {
       o.log.info({ mine: kind, wanted: plan.accelerator }, 'cannot help')
       return DONE
-    } else await sleep(pollMs, undefined, { signal: o.signal })
+    }
+    await sleep(pollMs, undefined, { signal: o.signal })
   }
 }
 
@@ -89,19 +94,20 @@ async function encodeTaken(
   const me = `helper-${index}`
   const start = Math.floor(((index + 1) * plan.chunks.length) / Math.max(2, o.spec.parallelism)) % plan.chunks.length
   const taker = { protocol, plan, me, start, isOverdue: () => false, signal }
-  /** An attempt that encodes in another way has another plan. */
-  const isCurrent = async () => {
+  /** An attempt that encodes in another way has another plan. While a new one is made there is none. */
+  const isWanted = async () => {
+    if (await isDone(o, input)) return false
     const now = await protocol.readPlan()
-    return now !== undefined && now !== 'alone' && now.id === plan.id
+    return now === undefined || (now !== 'alone' && now.id === plan.id)
   }
-  while (await isCurrent()) {
+  while (await isWanted()) {
     const { chunk } = await takeChunk(taker)
     if (chunk === undefined) return 'none left'
     log.info({ chunk }, 'helping')
     await encodeFrom(sparse, log, {
       ...{ store, protocol, prefix, plan, chunk, by: me, signal, cores: o.cores },
       ...{ scratch: o.scratch, source: probedSource(plan.source), sourcePath: sparse.path },
-      isWanted: async () => (await isCurrent()) && !(await isDone(o, input)),
+      isWanted,
     })
   }
   return 'replanned'

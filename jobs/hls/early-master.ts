@@ -10,13 +10,15 @@ interface EarlyMaster {
   folder: string
   publisher: Publisher
   targetSeconds: number
+  /** Throws where a whole one is there, which this must not replace. */
+  isNotConverted?: (() => Promise<void>) | undefined
   onPlayable: () => void
 }
 
 /** Publishes a first master playlist once video and audio each have a segment in the store: playback can then start. */
 export function earlyMasterPublisher(
   { renditions: [rendition], withAudio, publishesEarly }: PassPlan,
-  { folder, publisher, targetSeconds, onPlayable }: EarlyMaster,
+  { folder, publisher, targetSeconds, isNotConverted, onPlayable }: EarlyMaster,
 ): () => Promise<void> {
   let isPublished = !publishesEarly
   return async () => {
@@ -26,6 +28,7 @@ export function earlyMasterPublisher(
     if (!first || (withAudio && audio.length === 0)) return
     const codec = (await readStart(join(folder, first.uri)))?.codec
     if (!codec) return
+    await isNotConverted?.()
     const described = earlyMasterEntry({ rendition, codec, segments: video }, withAudio ? audio : null, targetSeconds)
     await publisher.put('master.m3u8', masterPlaylistText([described], withAudio), PLAYLIST_TYPE)
     isPublished = true

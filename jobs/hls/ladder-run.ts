@@ -6,6 +6,7 @@ import type { Accelerator } from '../ffmpeg/accelerator.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
+import { ToolCrashed } from '../runtime/tool-process.ts'
 import { type Lead, leadAlone, openLead, type Sharing } from './chunks/lead.ts'
 import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { earlyMasterPublisher } from './early-master.ts'
@@ -33,6 +34,8 @@ export interface LadderRun {
   publisher: Publisher
   /** Unset: this pod makes everything. */
   sharing?: Sharing | undefined
+  /** Throws where another attempt, which was taken for dead, has committed: what players have must not be replaced by less. */
+  isNotConverted?: (() => Promise<void>) | undefined
   accelerator: Accelerator['kind']
   cores: number
   preset: Preset
@@ -91,7 +94,11 @@ const isOfCopy = (error: unknown) =>
 
 async function copyAndVerify(...given: Parameters<typeof encodeAndVerify>): ReturnType<typeof encodeAndVerify> {
   try {
-    return await encodeAndVerify(...given)
+    const made = await encodeAndVerify(...given)
+    const [{ sharing, signal }] = given
+    // Only now: where the copy is refused, there is something to share.
+    if (sharing) await leadAlone(sharing, signal)
+    return made
   } catch (error) {
     throw isOfCopy(error) ? new CopyRefused('the stream cannot be copied', { cause: error }) : error
   }
@@ -107,7 +114,7 @@ async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: 
   // What is left beside a copy, and what one pass makes, costs too little to be shared.
   const canBeShared = (run.sharing?.pods ?? 1) > 1 && first && !first.copied && second
   if (canBeShared) return runShared(run, [first, second], notCopied)
-  if (run.sharing) await leadAlone(run.sharing, run.signal)
+  if (run.sharing && !first?.copied) await leadAlone(run.sharing, run.signal)
   return runAlone(run, plans, notCopied)
 }
 
@@ -128,7 +135,11 @@ async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], notCopied?
     await leading.catch(() => {})
     throw error
   }
-  const lead = await leading
+  const lead = await leading.catch((error: unknown) => {
+    run.signal.throwIfAborted()
+    run.log.warn({ err: error }, 'cannot share; encoding in one pass')
+    return undefined
+  })
   const planReason = planReasonOf(plans, notCopied, lead && { chunks: lead.chunks })
   run.onPlanned(planReason)
   let reached = first.weight
@@ -138,6 +149,7 @@ async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], notCopied?
   }
   const shared = lead && (await makeSharedIfPossible(run, lead, onProgress))
   if (shared) return ladderOf([early, shared], planReason)
+  await run.isNotConverted?.()
   if (run.sharing) await leadAlone(run.sharing, run.signal)
   const alone = planReasonOf(plans, notCopied)
   run.onPlanned(alone)
@@ -150,12 +162,18 @@ async function makeSharedIfPossible(...[run, lead, onProgress]: Parameters<typeo
     return await makeShared(run, lead, onProgress)
   } catch (error) {
     run.signal.throwIfAborted()
-    const isOfChunks = error instanceof TransientError && error.code === EXIT.verificationFailed
-    if (!isOfChunks && !(error instanceof PermanentError)) throw error
+    if (!isOfChunks(error)) throw error
     run.log.warn({ err: error }, 'the chunks do not serve; encoding in one pass')
     return undefined
   }
 }
+
+/** What the store or the disk refuses says nothing about the chunks. */
+const OF_CHUNKS = ['VerificationFailed', 'EncodeFailed', 'GpuFailed', 'Timeout']
+const isOfChunks = (error: unknown): boolean =>
+  error instanceof PermanentError ||
+  error instanceof ToolCrashed ||
+  (error instanceof TransientError && OF_CHUNKS.includes(error.reason))
 
 async function runAlone(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
   const [first] = plans
@@ -215,6 +233,7 @@ const leadOf = async (run: LadderRun, { renditions }: PassPlan): Promise<Lead | 
 async function makeShared(run: LadderRun, lead: Lead, onProgress: (fraction: number) => void): Promise<MadePass> {
   const { videos, complaints } = await lead.make(onProgress)
   for (const { rendition, frames } of videos) refuseBroken(run.source, complaints, { rendition, frames })
+  await run.isNotConverted?.()
   for (const { rendition, segments } of videos) {
     const text = formatMediaPlaylist({ segments, ended: true }, run.segmentSeconds)
     await run.publisher.put(`${rendition.name}.m3u8`, text, PLAYLIST_TYPE)

@@ -9,7 +9,7 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import type { Accelerator } from '../ffmpeg/accelerator.ts'
 import { type ProbedSource, probe } from '../ffmpeg/probe.ts'
 import { LIMITS, presentationSeconds } from '../ffmpeg/source.ts'
-import type { Sharing } from '../hls/chunks/lead.ts'
+import { leadAnew, type Sharing } from '../hls/chunks/lead.ts'
 import { openProtocol } from '../hls/chunks/protocol.ts'
 import type { CopiedTop } from '../hls/copied-top.ts'
 import type { Preset } from '../hls/encode-pass.ts'
@@ -44,6 +44,9 @@ export interface ConvertTools {
  */
 export async function convertVideo(tools: ConvertTools, input: TranscodeInput): Promise<VideoManifest> {
   const { store, scratch, signal, progress } = tools
+  const sharing = sharingOf(tools, input)
+  const isNotConverted = sharing && (() => refuseConverted(tools, input.outputPrefix))
+  if (sharing) await leadAnew(sharing, signal)
   const sourcePath = join(scratch, 'source')
   progress.at('Downloading', 0)
   await download(store, input.sourceKey, sourcePath, { maxBytes: LIMITS.bytes, signal })
@@ -53,10 +56,16 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
   const plan = await planLadder(tools, source, sourcePath)
   const { targetSeconds } = plan
   const publisher = openPublisher({ store, prefix: input.outputPrefix, folder, targetSeconds, signal })
-  const sharing = sharingOf(tools, input)
   const startedAt = performance.now()
   try {
-    const { ladder, accelerator } = await encode(tools, plan, { source, sourcePath, folder, publisher, sharing })
+    const { ladder, accelerator } = await encode(tools, plan, {
+      source,
+      sourcePath,
+      folder,
+      publisher,
+      sharing,
+      isNotConverted,
+    })
     const wallSeconds = (performance.now() - startedAt) / 1000
     progress.at('Publishing', 0)
     const images = await publishPoster({
@@ -67,9 +76,7 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
       sourcePath,
       folder: scratch,
     })
-    // Of two attempts that are alive the first one commits: what it does not name, it removes.
-    const other = sharing && (await findManifest(store, input.outputPrefix, Manifest, signal))
-    if (other?.type === 'video') return other
+    await isNotConverted?.()
     const made = { ...plan, publisher, accelerator, wallSeconds, images }
     const manifest = await commit(tools, input, source, ladder, made)
     if (sharing) await clearShared(tools, sharing, ladder)
@@ -78,6 +85,17 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
     if (error instanceof PermanentError) await withdraw(tools, input.outputPrefix, publisher, sharing)
     throw error
   }
+}
+
+/** Another attempt has committed, although this one was begun because it seemed dead. */
+export class Superseded extends TransientError {
+  constructor() {
+    super(EXIT.transient, 'Superseded', 'Another attempt has converted it')
+  }
+}
+
+async function refuseConverted({ store, signal }: ConvertTools, prefix: string): Promise<void> {
+  if (await findManifest(store, prefix, Manifest, signal)) throw new Superseded()
 }
 
 /** Several inputs are converted by one pod, one after another. */
@@ -116,7 +134,7 @@ async function planLadder(
 async function encode(
   tools: ConvertTools,
   { ladder, copied }: LadderPlan,
-  given: Pick<LadderRun, 'source' | 'sourcePath' | 'folder' | 'publisher' | 'sharing'>,
+  given: Pick<LadderRun, 'source' | 'sourcePath' | 'folder' | 'publisher' | 'sharing' | 'isNotConverted'>,
 ): Promise<{ ladder: EncodedLadder; accelerator: Accelerator }> {
   const { spec, progress } = tools
   const { source, folder, publisher } = given

@@ -12,7 +12,7 @@ import { type Failure, failureOf } from '../runtime/failure.ts'
 import { findManifest } from '../runtime/manifest.ts'
 import type { ProgressTracker } from '../runtime/progress.ts'
 import type { JobOutcome } from '../runtime/run-job.ts'
-import { convertVideo } from './convert.ts'
+import { convertVideo, Superseded } from './convert.ts'
 import { convertImage } from './convert-image.ts'
 
 export type TranscodeSpec = Pick<
@@ -94,10 +94,16 @@ async function transcodeOne(
       await isChosen
     }
   }
+  const otherOf = async (error: unknown) => {
+    const other =
+      error instanceof Superseded ? await findManifest(store, input.outputPrefix, Manifest, signal) : undefined
+    if (!other) throw error
+    return other
+  }
   try {
     signal.throwIfAborted()
     const earlier = await findManifest(store, input.outputPrefix, Manifest, signal)
-    const manifest = earlier ?? (await convert())
+    const manifest = earlier ?? (await convert().catch(otherOf))
     progress.finished()
     log.info({ id: input.id, seconds: manifest.encode.wallSeconds }, 'converted')
     return {

@@ -70,6 +70,10 @@ export interface Lead {
 
 const ME = 'lead'
 
+/** At the beginning of an attempt: what an earlier one has planned, or that it could not share, need not be true any more. */
+export const leadAnew = ({ store, prefix }: Sharing, signal: AbortSignal): Promise<void> =>
+  openProtocol(store, prefix, signal).forgetPlan()
+
 /** Other pods end: this one makes everything. */
 export const leadAlone = ({ store, prefix }: Sharing, signal: AbortSignal): Promise<void> =>
   openProtocol(store, prefix, signal).writeAlone()
@@ -158,7 +162,8 @@ function openClaimClock(plan: SharedPlan, protocol: Protocol, { overdueMs, unkno
   return {
     isOverdue(chunk: number): boolean {
       const since = claimed.get(chunk)?.since
-      const mostMs = slowestMs > 0 ? Math.max(overdueMs, 3 * slowestMs) : unknownMs
+      // A part is what another pod says.
+      const mostMs = slowestMs > 0 ? Math.min(Math.max(overdueMs, 3 * slowestMs), 6 * unknownMs) : unknownMs
       return since !== undefined && performance.now() - since > mostMs
     },
     async look({ claims, done }: ChunkStates): Promise<void> {

@@ -25,12 +25,12 @@ const MAX_PLAYLIST_BYTES = 2 * 1024 * 1024
 const OF_CHUNK = /^\d{1,5}px[0-9a-f]{8}_\d{5}\.ts$/
 const frame = z.int().min(0).max(10_000_000)
 const seconds = z.number().min(0).max(1e6)
-const Rate = z.object({ num: z.int().min(1).max(1e6), den: z.int().min(1).max(1e6) })
+const Rate = z.object({ num: z.int().min(1).max(1e9), den: z.int().min(1).max(1e9) })
 /** Of the file: from the first byte to before the last one. */
 const ByteRange = z.tuple([z.int().min(0), z.int().min(0)])
 export type ByteRange = z.infer<typeof ByteRange>
 
-const short = z.string().regex(/^[A-Za-z0-9._-]{1,64}$/)
+const short = z.string().regex(/^[A-Za-z0-9._-]{0,64}$/)
 
 /** What an encoder has to know of a source; nothing of where and by whom it was taken. */
 const SharedSource = z.object({
@@ -173,6 +173,8 @@ export function openProtocol(store: ObjectStore, prefix: string, signal: AbortSi
       const plan = await read(planKey(prefix), PlanFile)
       return plan && ('isShared' in plan ? 'alone' : plan)
     },
+    /** Helpers that come wait for the next plan; those that are at work go on. */
+    forgetPlan: () => store.delete(planKey(prefix)),
     writePlan: (plan: SharedPlan) => write(planKey(prefix), SharedPlan.parse(plan)),
     writeAlone: () => write(planKey(prefix), { version: 1, isShared: false } satisfies z.infer<typeof Alone>),
     readPart: (id: string, chunk: number) => read(partKey(prefix, id, chunk), ChunkPart),

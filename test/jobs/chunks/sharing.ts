@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { help } from '../../../jobs/chunks/help.ts'
@@ -7,7 +8,9 @@ import { probe } from '../../../jobs/ffmpeg/probe.ts'
 import { openLead } from '../../../jobs/hls/chunks/lead.ts'
 import { ChunkPart, openProtocol } from '../../../jobs/hls/chunks/protocol.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
+import { runLadder } from '../../../jobs/hls/ladder-run.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { openPublisher } from '../../../jobs/hls/publisher.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -203,3 +206,25 @@ t.test(
     t.match(await help({ ...tools, spec, index: 1 }), { exit: 0 }, 'ends where it cannot help')
   },
 )
+
+t.test('an attempt that another one has overtaken replaces no playlist', async (t) => {
+  const place = t.testdir({ hls: {}, store: {} })
+  const [folder, store] = [join(place, 'hls'), openFolderStore({ folder: join(place, 'store') })]
+  const { signal } = new AbortController()
+  const sourcePath = await clip('sparse')
+  const source = await probe(sourcePath, signal)
+  const whole = { contentType: 'application/vnd.apple.mpegurl' }
+  await store.put('p/master.m3u8', 'whole', whole)
+  const overtaken = new Error('overtaken')
+  const ladder = runLadder({
+    ...{ source, sourcePath, ladder: ladderOf(source, ['360p', '720p']), copied: 'not asked', segmentSeconds: 6 },
+    ...{ scratch: place, folder, signal, log: quietLog(), accelerator: 'cpu', cores: 2, preset: 'ultrafast' },
+    publisher: openPublisher({ store, prefix: 'p/', folder, targetSeconds: 6, signal }),
+    sharing: { pods: 2, store, sourceKey: 'org/o/original', prefix: 'p/' },
+    isNotConverted: () => Promise.reject(overtaken),
+    ...{ onPlanned: () => {}, onProgress: () => {}, onPlayable: () => {} },
+  })
+  await t.rejects(ladder, overtaken)
+  t.equal(await text((await store.get('p/master.m3u8')).body), 'whole')
+  t.equal(await store.head('p/720p.m3u8'), undefined)
+})
