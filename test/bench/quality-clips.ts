@@ -42,7 +42,7 @@ const photo = (name: string) => (path: (name: string) => string) => [
 
 export const CLIPS: readonly Clip[] = [
   {
-    /** Six scenes of real footage beside each other in their own sizes, because no package has any in 1080p. */
+    /** Six scenes of real footage beside each other in their own sizes: enlarged, they would have no detail that an encoder could lose. No Debian or Python package has 1080p. */
     name: 'footage',
     needs: ['vtest.avi', 'cup.mp4', 'box.mp4', 'bikes.mp4'],
     input: (path) => [

@@ -106,19 +106,22 @@ async function serve(t: Test, bytes: (name: string) => Promise<Buffer>): Promise
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
-t.test('whoever starts at the first playable moment plays on where the other process takes over', async (t: Test) => {
-  const browser = await openBrowser()
-  t.teardown(() => browser.close())
-  const bench = await transcodeBench(t)
-  const spec = { segmentSeconds: SEGMENT_SECONDS, renditions: ['360p', '720p'] as ('360p' | '720p')[] }
-  const { exit, output } = await bench.run([await bench.inputOf(await clip('longSparse'))], spec)
-  t.equal(exit, 0, 'exits with 0', { output })
-  const page = await browser.newPage()
-  await page.goto(await serve(t, (name) => bench.bytes(name)))
-  const look = async () => {
-    const now = await page.evaluate<Seen>('seen')
-    return now.time >= covered + 2 * SEGMENT_SECONDS || now.errors.length > 0 ? now : undefined
-  }
-  const seen = await eventually('two segments of the other process', look, undefined, 250)
-  t.strictSame(seen.errors, [], 'nothing that stops hls.js')
-})
+t.test(
+  'a viewer who starts at the first playable moment plays on where the other process takes over',
+  async (t: Test) => {
+    const browser = await openBrowser()
+    t.teardown(() => browser.close())
+    const bench = await transcodeBench(t)
+    const spec = { segmentSeconds: SEGMENT_SECONDS, renditions: ['360p', '720p'] as ('360p' | '720p')[] }
+    const { exit, output } = await bench.run([await bench.inputOf(await clip('longSparse'))], spec)
+    t.equal(exit, 0, 'exits with 0', { output })
+    const page = await browser.newPage()
+    await page.goto(await serve(t, (name) => bench.bytes(name)))
+    const look = async () => {
+      const now = await page.evaluate<Seen>('seen')
+      return now.time >= covered + 2 * SEGMENT_SECONDS || now.errors.length > 0 ? now : undefined
+    }
+    const seen = await eventually('two segments of the other process', look, undefined, 250)
+    t.strictSame(seen.errors, [], 'nothing that stops hls.js')
+  },
+)

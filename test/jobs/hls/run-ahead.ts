@@ -115,8 +115,24 @@ const read = (samples: [at: number, made: number][]) => {
 t.test('speed is measured without the start, over about a second or more', async (t) => {
   t.equal(read([]), undefined)
   t.equal(read([[9, 0]]), undefined)
-  t.equal(read([[0, 0], [9, 0], [10, 4], [10.8, 8]]), undefined) // biome-ignore format: pairs
-  t.equal(read([[0, 0], [9, 0], [10, 4], [12, 8]]), 2) // biome-ignore format: pairs
+  t.equal(
+    read([
+      [0, 0],
+      [9, 0],
+      [10, 4],
+      [10.8, 8],
+    ]),
+    undefined,
+  )
+  t.equal(
+    read([
+      [0, 0],
+      [9, 0],
+      [10, 4],
+      [12, 8],
+    ]),
+    2,
+  )
 })
 t.test('speed is what it was lately, where that is less', async (t) => {
   const steady = Array.from({ length: 20 }, (_, i): [number, number] => [1 + i, 10 * (1 + i)])
@@ -127,7 +143,18 @@ t.test('speed is what it was lately, where that is less', async (t) => {
   t.equal(read([...steady, [40, 210]]), 200 / 39, 'after a pause')
 })
 t.test('clocks and frames that run backwards, or are no numbers, do not count', async (t) => {
-  t.equal(read([[1, 10], [2, 20], [1.5, 30], [3, 15], [Number.NaN, 40], [4, Number.NaN], [3, 30]]), 10) // biome-ignore format: pairs
+  t.equal(
+    read([
+      [1, 10],
+      [2, 20],
+      [1.5, 30],
+      [3, 15],
+      [Number.NaN, 40],
+      [4, Number.NaN],
+      [3, 30],
+    ]),
+    10,
+  )
 })
 
 /** A first pass of 720p for two minutes, on a clock of its own; `cover` publishes so much of it. */

@@ -10,9 +10,10 @@ import type { RawResource } from '../../../operator/program/kind.ts'
 import { reconcileProgram } from '../../../operator/program/reconcile.ts'
 import { openResourceCache } from '../../../operator/program/resources.ts'
 import type { KubeEvent } from '../../../operator/runtime/events.ts'
+import { loseEachWrite } from '../../support/lost-writes.ts'
 import { programConfig, TRANSCODE } from '../../support/program-kinds.ts'
 import { quietLog } from '../../support/quiet-log.ts'
-import { type Fault, storeCluster } from '../../support/store-cluster.ts'
+import { storeCluster } from '../../support/store-cluster.ts'
 
 const { kind, newResource } = TRANSCODE
 const key = { namespace: 'media', name: 'med-1' }
@@ -158,20 +159,9 @@ t.test('helpers come with the attempt, and go before the end is old', async (t) 
 })
 
 t.test('everything ends the same way, whichever write or answer is lost', async (t) => {
-  const whole = world()
-  await live(whole)
-  const want = ending(whole)
-  t.equal(want.jobs, 1)
-  t.ok(whole.writes.filter((write) => write === 'create Job').length === 3)
-  for (let n = 1; n <= whole.writes.length; n++) {
-    for (const when of ['before', 'after'] satisfies Fault[]) {
-      const w = world()
-      w.failWrite(n, when)
-      await live(w)
-      t.match(w.errors, [/lost/], `${whole.writes[n - 1]} fails once`)
-      t.strictSame(ending(w), want, `${when} write ${n}, ${whole.writes[n - 1]}`)
-    }
-  }
+  const whole = await loseEachWrite(t, world, { live, ending })
+  t.equal(ending(whole).jobs, 1)
+  t.equal(whole.writes.filter((write) => write === 'create Job').length, 3)
 })
 
 t.test('an operator that starts anew at every step ends the same way', async (t) => {

@@ -22,6 +22,7 @@ import { reconcileProgram } from '../../../operator/program/reconcile.ts'
 import { openResourceCache } from '../../../operator/program/resources.ts'
 import type { KubeEvent } from '../../../operator/runtime/events.ts'
 import { eachKind } from '../../support/each-kind.ts'
+import { loseEachWrite } from '../../support/lost-writes.ts'
 import { programConfig } from '../../support/program-kinds.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { type Fault, storeCluster } from '../../support/store-cluster.ts'
@@ -237,18 +238,7 @@ eachKind(t, (t, kit) => {
   })
 
   t.test('everything ends the same way, whichever write or answer is lost', async (t) => {
-    const whole = world()
-    await live(whole)
-    const want = ending(whole)
-    for (let at = 1; at <= whole.writes.length; at++) {
-      for (const when of ['before', 'after'] satisfies Fault[]) {
-        const w = world()
-        w.failWrite(at, when)
-        await live(w)
-        t.match(w.errors, [/lost/], `${whole.writes[at - 1]} fails once`)
-        t.strictSame(ending(w), want, `${when} write ${at}, ${whole.writes[at - 1]}`)
-      }
-    }
+    await loseEachWrite(t, world, { live, ending })
   })
 
   t.test('a reconciler that starts anew after every step ends the same way', async (t) => {
