@@ -1,10 +1,12 @@
 import { availableParallelism, tmpdir } from 'node:os'
 import * as z from 'zod'
+import type { ProgressReport } from '../../lib/contract/progress.ts'
 import { int } from '../../lib/runtime/config.ts'
 import { armFailpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { openObjectStore, StoreConfig } from '../../lib/runtime/object-store/open.ts'
+import { logStages } from '../runtime/log-stages.ts'
 import { type ProgressTracker, trackProgress } from '../runtime/progress.ts'
 import { openProgressReporter } from '../runtime/progress-reporter.ts'
 import { type JobOutcome, loadJobConfig, runJob } from '../runtime/run-job.ts'
@@ -47,7 +49,13 @@ export function runEncodeJob<S extends z.ZodRawShape>(
     armFailpoint(config.KEEPSAKE_FAILPOINT)
     const store = await openObjectStore(config)
     const reporter = openProgressReporter({ url: config.PROGRESS_URL, token: config.PROGRESS_TOKEN, log })
-    const progress = trackProgress(own.inputs(ownConfig), reporter.report, () => performance.now())
+    const now = () => performance.now()
+    const logStage = logStages(log, now)
+    const report = (of: ProgressReport) => {
+      logStage(of)
+      reporter.report(of)
+    }
+    const progress = trackProgress(own.inputs(ownConfig), report, now)
     const { CORES: cores, X264_PRESET: preset } = config
     try {
       return await withScratch(config.WORK_FOLDER, (scratch) =>

@@ -40,6 +40,7 @@ const ALL = [
   'backfill',
   'audit',
   'operator',
+  'pod-start',
   'migrations',
   'triggers',
 ]

@@ -1,4 +1,3 @@
-import type { Test } from 'tap'
 import { TRANSCODE_JOBS, type TranscodeJobSpec } from '../../../crds/transcode-job.ts'
 import { openS3Store } from '../../../lib/runtime/object-store/s3.ts'
 import type { S3Options } from '../../../lib/runtime/object-store/s3-client.ts'
@@ -7,6 +6,7 @@ import type { TestCluster } from '../driver/cluster.ts'
 import { longClip } from './clips.ts'
 import { makeNamespace, type Namespace } from './namespace.ts'
 import { runOperator, STORE_SECRET, storeEnvironment } from './operator.ts'
+import type { Owner } from './services.ts'
 
 /** What a case starts from: real servers, and sources in the object store. */
 export interface Ground {
@@ -52,15 +52,15 @@ export interface World extends Namespace {
 
 /** A namespace with an operator and the secret of the store. `store` is more environment for the programs in pods. */
 export async function openWorld(
-  t: Test,
+  owner: Owner,
   ground: Ground,
   prefix: string,
   { operator = {}, store = {} }: { operator?: Record<string, string>; store?: Record<string, string> } = {},
 ): Promise<World> {
   const { cluster, address, s3 } = ground
-  const namespace = await makeNamespace(t, cluster, prefix)
+  const namespace = await makeNamespace(owner, cluster, prefix)
   await namespace.secret(STORE_SECRET, { ...storeEnvironment(s3), ...store })
-  let running = await runOperator(t, namespace, { address, change: operator })
+  let running = await runOperator(owner, namespace, { address, change: operator })
   return {
     ...namespace,
     async submit(name, source, spec = {}) {
@@ -76,7 +76,7 @@ export async function openWorld(
     async restartOperator(change = {}, meanwhile) {
       await running.close()
       await meanwhile?.()
-      running = await runOperator(t, namespace, { address, change: { ...operator, ...change } })
+      running = await runOperator(owner, namespace, { address, change: { ...operator, ...change } })
     },
   }
 }
