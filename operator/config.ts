@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import * as z from 'zod'
-import { flag, int, json } from '../lib/runtime/config.ts'
+import { flag, int, json, LOG_LEVELS } from '../lib/runtime/config.ts'
 
 const Quantity = z.string().regex(/^\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?$/, 'is not a Kubernetes quantity')
 const PriorityClasses = z.partialRecord(z.enum(['interactive', 'normal', 'backfill']), z.string().min(1))
@@ -57,7 +57,7 @@ export const OperatorConfig = z.object({
   JOB_TOLERATIONS: json(z.array(Toleration)).default([]),
   /** A file with the pod template of the runs of RetentionPolicies, as JSON. Unset: no run starts. */
   RETENTION_TEMPLATE_FILE: z.string().min(1).optional(),
-  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })
 export type OperatorConfig = Readonly<z.infer<typeof OperatorConfig>>

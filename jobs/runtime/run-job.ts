@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { EXIT, type JobResult } from '../../lib/contract/job-result.ts'
-import { ConfigError, loadConfig } from '../../lib/runtime/config.ts'
+import { ConfigError, JobLogConfig, loadConfig } from '../../lib/runtime/config.ts'
 import { onSignal } from '../../lib/runtime/lifecycle.ts'
 import { type Log, openLog } from '../../lib/runtime/log.ts'
 import { KUBERNETES_LOG, writeTerminationLog } from '../../lib/runtime/termination-log.ts'
@@ -27,7 +27,7 @@ const GIVE_UP_MS = 20_000
  * returns an outcome or throws. A result that cannot be written does not change the exit code.
  */
 export async function runJob(program: string, work: (context: JobContext) => Promise<JobOutcome>): Promise<number> {
-  const log = openLog({ program })
+  const log = openLog({ program, level: loadConfig(JobLogConfig).LOG_LEVEL })
   const { TERMINATION_LOG } = loadConfig(z.object({ TERMINATION_LOG: z.string().default(KUBERNETES_LOG) }))
   const stop = new AbortController()
   onSignal(() => {

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import * as z from 'zod'
 import { StoreGrant } from '../../lib/contract/store-proxy.ts'
-import { ConfigError, json, loadConfig } from '../../lib/runtime/config.ts'
+import { ConfigError, JobLogConfig, json, loadConfig } from '../../lib/runtime/config.ts'
 import { lifecycle } from '../../lib/runtime/lifecycle.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
@@ -13,7 +13,7 @@ import { startStoreProxy } from './server.ts'
  * The sidecar of a Job: it alone holds the object store's credentials, and serves what STORE_GRANT names at the socket
  * STORE_SOCKET. The kubelet ends it after the container that converts.
  */
-const log = openLog({ program: 'store-proxy' })
+const log = openLog({ program: 'store-proxy', level: loadConfig(JobLogConfig).LOG_LEVEL })
 const { STORE_GRANT, STORE_SOCKET } = loadConfig(
   z.object({ STORE_GRANT: json(StoreGrant), STORE_SOCKET: z.string().min(1) }),
 )

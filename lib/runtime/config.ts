@@ -45,6 +45,11 @@ export const flag = z.stringbool()
 /** A decimal integer. */
 export const int = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
 
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+
+/** The level of a job's log. A mistake in it must not fail an upload. */
+export const JobLogConfig = z.object({ LOG_LEVEL: z.enum(LOG_LEVELS).catch('info') })
+
 /** The variables by which Kubernetes clients and pods find the API server. */
 export const kubernetesEnvironment = (env: Record<string, string | undefined> = process.env) => {
   const { KUBECONFIG, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT } = env

@@ -13,12 +13,29 @@ import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-run-job-'))
 const path = join(folder, 'termination-log')
 process.env['TERMINATION_LOG'] = path
+// Each run listens for signals until its process ends.
+process.setMaxListeners(50)
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 const result = async () => parseJobResult(await readFile(path, 'utf8'))
 
 t.test('what the work returns is the result, and its code the exit code', async (t) => {
   t.equal(await runJob('test', async () => ({ exit: EXIT.ok, result: { ok: true } })), 0)
   t.strictSame(await result(), { ok: true })
+})
+
+t.test('LOG_LEVEL is the level of the log; a level that there is not fails no upload', async (t) => {
+  const levelWith = async (level: string) => {
+    process.env['LOG_LEVEL'] = level
+    let seen: string | undefined
+    const exit = await runJob('test', async ({ log }) => {
+      seen = log.level
+      return { exit: EXIT.ok, result: { ok: true } }
+    })
+    delete process.env['LOG_LEVEL']
+    return [exit, seen]
+  }
+  t.strictSame(await levelWith('warn'), [0, 'warn'])
+  t.strictSame(await levelWith('loud'), [0, 'info'])
 })
 
 const full = Object.assign(new Error('write'), { code: 'ENOSPC' })
