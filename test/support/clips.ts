@@ -50,6 +50,14 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
+  /** Without sound, the same happens to a video of 80 seconds. */
+  longSilent: {
+    args: [
+      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=80', ...h264, '-g', '200'],
+      ...['-movflags', '+faststart'],
+    ],
+    extension: 'mp4',
+  },
   /** As a messenger sends it: B-frames, keyframes where scenes change, and an encoder that says who made it. */
   compressed: {
     args: [
@@ -69,6 +77,14 @@ const RECIPES = {
     args: [
       ...[...picture('720x720', 10, 62), ...sound(62), '-c:v', 'libx264', '-preset', 'superfast', '-g', '200'],
       ...['-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
+    ],
+    extension: 'mp4',
+  },
+  /** As `shared62`, of a picture that costs little to encode. */
+  sharedStill: {
+    args: [
+      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=62', ...sound(62), '-c:v', 'libx264', '-preset', 'superfast'],
+      ...['-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
     ],
     extension: 'mp4',
   },
@@ -147,8 +163,8 @@ const RECIPES = {
     extension: 'mp4',
   },
   truncated: { of: 'streamable', change: (b: Buffer) => b.subarray(0, Math.floor(b.length * 0.6)), extension: 'mp4' },
-  longTruncated: {
-    of: 'longSparse',
+  longSilentTruncated: {
+    of: 'longSilent',
     change: (b: Buffer) => b.subarray(0, Math.floor(b.length * 0.6)),
     extension: 'mp4',
   },
