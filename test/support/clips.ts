@@ -59,10 +59,10 @@ const RECIPES = {
     extension: 'mp4',
   },
   /** As a messenger sends it: B-frames, keyframes where scenes change, and an encoder that says who made it. */
-  compressed: {
+  messaged: {
     args: [
       ...[
-        ...picture('960x720', 30, 13),
+        ...picture('720x720', 10, 13),
         ...sound(13),
         '-vf',
         "hue=h='if(gte(t,7.3),180,0)',negate=enable='gte(t,7.3)'",

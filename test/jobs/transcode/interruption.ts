@@ -27,9 +27,14 @@ async function encoders(folder: string): Promise<string[]> {
   return lines.filter((line) => /^(\S*\/)?ffmpeg\0/.test(line) && line.includes(folder))
 }
 
-const encoding = (bench: Bench) =>
-  eventually('an encoder', async () => (await encoders(bench.folder)).some((line) => line.includes('_%05d.ts')))
-const nobody = (bench: Bench) => eventually('no encoder', async () => (await encoders(bench.folder)).length === 0)
+/** Not too often: each look reads all of /proc. */
+const PAUSE_MS = 50
+const encoding = (bench: Bench) => {
+  const look = async () => (await encoders(bench.folder)).some((line) => line.includes('_%05d.ts'))
+  return eventually('an encoder', look, undefined, PAUSE_MS)
+}
+const nobody = (bench: Bench) =>
+  eventually('no encoder', async () => (await encoders(bench.folder)).length === 0, undefined, PAUSE_MS)
 
 /** Decodes all renditions through the master playlist; throws when anything is missing or damaged. */
 async function playAll(bench: Bench): Promise<void> {
