@@ -83,8 +83,8 @@ const RECIPES = {
   /** As `shared62`, of a picture that costs little to encode. */
   sharedStill: {
     args: [
-      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=62', ...sound(62), '-c:v', 'libx264', '-preset', 'superfast'],
-      ...['-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
+      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=62', ...sound(62)],
+      ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
     ],
     extension: 'mp4',
   },

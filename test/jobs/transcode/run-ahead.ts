@@ -106,10 +106,7 @@ t.test('the smallest rendition runs ahead, and one process makes everything afte
   const progress = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x' }
   const input = await bench.inputOf(await clip('longSilent'))
   const running = bench.run([input], SPEC, { ...(await quick(bench)), ...progress })
-  const [{ wrong, lengths }, { exit, output, result }] = await Promise.all([
-    watch(bench, longSilent, running),
-    running,
-  ])
+  const [{ wrong, lengths }, { exit, output, result }] = await Promise.all([watch(bench, longSilent, running), running])
   t.equal(exit, 0, 'exits with 0', { output })
   t.strictSame(wrong, [], 'playlists grow, and what they list is there')
   t.ok(lengths.size > 5, `${lengths.size} lengths were seen`)

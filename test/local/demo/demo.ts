@@ -40,7 +40,12 @@ t.test('a video that cannot be used is a sentence and exit status 1, before anyt
 })
 
 /** Sends Ctrl-C as soon as `isThere`. */
-async function interrupted(t: Test, run: ReturnType<typeof demo>, what: string, isThere: () => boolean | Promise<boolean>) {
+async function interrupted(
+  t: Test,
+  run: ReturnType<typeof demo>,
+  what: string,
+  isThere: () => boolean | Promise<boolean>,
+) {
   const { child, ended, output } = run
   const look = async () => {
     if (child.exitCode !== null) throw new Error(output())
