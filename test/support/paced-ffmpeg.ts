@@ -5,7 +5,7 @@ import { programPath } from './services/process.ts'
 /**
  * A PATH with an ffmpeg that takes in the source of a ladder at most so many times as fast as it plays: `ahead` in a first
  * pass, which makes the smallest rendition alone, `others` in each other one. What runs ahead is then decided on each machine
- * alike.
+ * alike. The first pass has another quality: no file of it is the same as one of a pass that takes over.
  */
 export async function pacedPath(
   folder: string,
@@ -16,7 +16,13 @@ export async function pacedPath(
   const script = `#!/bin/sh
 case "$*" in
   *" v:1,name:"*) exec ${real} -readrate ${others} "$@" ;;
-  *"v:0,name:${smallest}"*) exec ${real} -readrate ${ahead} "$@" ;;
+  *"v:0,name:${smallest}"*)
+    for arg; do
+      shift
+      if [ "$arg" = 23 ]; then arg=30; fi
+      set -- "$@" "$arg"
+    done
+    exec ${real} -readrate ${ahead} "$@" ;;
   *_%05d.ts*) exec ${real} -readrate ${others} "$@" ;;
 esac
 exec ${real} "$@"

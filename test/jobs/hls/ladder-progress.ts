@@ -17,7 +17,7 @@ t.test('progress goes on from where the first pass was overtaken, to the end', a
   const PATH = process.env['PATH']
   process.env['PATH'] = await pacedPath(place, { ahead: 10, others: 50, smallest: '180p' })
   t.teardown(() => (process.env['PATH'] = PATH))
-  const [sourcePath, folder] = [await clip('longSilent'), join(place, 'hls')]
+  const [sourcePath, folder] = [await clip('longStill'), join(place, 'hls')]
   const source = await probe(sourcePath, signal)
   const store = openFolderStore({ folder: join(place, 'store') })
   t.teardown(() => store.close())
