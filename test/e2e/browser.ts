@@ -211,7 +211,7 @@ t.test(
   'a compressed video plays as it is before smaller renditions exist, and changes to them where it is cut',
   async (t: Test) => {
     const compressed = join(folder, 'compressed.mp4')
-    await copyFile(await clip('compressed'), compressed)
+    await copyFile(await clip('messaged'), compressed)
     await page.locator('#files').setInputFiles(compressed)
     await page.getByRole('button', { name: /^Play compressed.mp4/ }).click()
     // The first playlist lists the copied rendition alone.

@@ -86,10 +86,8 @@ async function serve(t: Test, bytes: (name: string) => Promise<Buffer>): Promise
     if (url.pathname === '/') return PAGE
     if (url.pathname === '/hls.js') return readFile(HLS)
     const body = await bytes(url.pathname.replace('/v/', ''))
-    // Of the renditions, the first master playlist has the smallest.
-    if (url.pathname.endsWith('/master.m3u8'))
-      return body.toString().replace(/#EXT-X-STREAM-INF[^\n]*\n720p\.m3u8\n/, '')
-    const list = url.pathname.endsWith('.m3u8') ? parseMediaPlaylist(body.toString()) : undefined
+    const isList = url.pathname.endsWith('.m3u8') && !url.pathname.endsWith('/master.m3u8')
+    const list = isList ? parseMediaPlaylist(body.toString()) : undefined
     return list ? listAt(list, Number(url.searchParams.get('played'))) : body
   }
   const server = createServer(({ url = '/' }, res) => {
@@ -112,7 +110,8 @@ t.test(
     const browser = await openBrowser()
     t.teardown(() => browser.close())
     const bench = await transcodeBench(t)
-    const spec = { segmentSeconds: SEGMENT_SECONDS, renditions: ['360p', '720p'] as ('360p' | '720p')[] }
+    // The files that the viewer plays are the same where the job makes no others.
+    const spec = { segmentSeconds: SEGMENT_SECONDS, renditions: ['360p' as const] }
     const { exit, output } = await bench.run([await bench.inputOf(await clip('longSparse'))], spec)
     t.equal(exit, 0, 'exits with 0', { output })
     const page = await browser.newPage()

@@ -209,7 +209,7 @@ t.test('the last start', async (t) => {
     // What was left to do may be done already, on a fast machine; and what was seen running may have just ended.
     t.match(await ask(wishSingle('job-killed', early)), { status: 201 })
     await eventually('a killed job', async () => {
-      const running = (await processesOf(folder)).find((line) => /node\S* \S*jobs\/transcode\/main/.test(line))
+      const running = processesOf(folder).find((line) => /node\S* \S*jobs\/transcode\/main/.test(line))
       if (running) killIfThere(Number.parseInt(running, 10))
       for (let looks = 0; running && looks < 20 && (await killedJobs()).length === before; looks++) await sleep(50)
       return (await killedJobs()).length > before
@@ -267,5 +267,5 @@ t.test('the last start', async (t) => {
 
   platform.child.kill('SIGTERM')
   t.equal(await platform.ended, 0)
-  t.strictSame(await processesOf(folder), [])
+  t.strictSame(processesOf(folder), [])
 })

@@ -145,7 +145,7 @@ t.test('the first start', async (t: Test) => {
     platform.child.kill('SIGTERM')
     t.equal(await platform.ended, 0)
     t.notMatch(await readFile(join(folder, 'keepsake.log'), 'utf8'), /gave up waiting|could not close/)
-    t.strictSame(await processesOf(folder), [])
+    t.strictSame(processesOf(folder), [])
     t.equal(await readDemo(folder), undefined)
     t.equal(await reaches(`${first.base_url}/health`), 'nothing')
   })
@@ -170,10 +170,10 @@ t.test('the next start has the same people, passwords, tokens and ports', async 
   client = await clientOf(demo.base_url, demo.accounts.member)
   mediaId = await upload(client, org ?? '', clip, () => {})
   await t.test('without warning, in the middle of a conversion', async (t) => {
-    await eventually('an encoder', async () => (await processesOf(folder)).some((p) => /ffmpeg -readrate/.test(p)))
+    await eventually('an encoder', () => processesOf(folder).some((p) => /ffmpeg -readrate/.test(p)))
     platform.child.kill('SIGKILL')
     t.equal(await platform.ended, 'SIGKILL')
-    await eventually('nobody who outlives the platform', async () => (await processesOf(folder)).length === 0)
+    await eventually('nobody who outlives the platform', () => processesOf(folder).length === 0)
   })
 })
 
@@ -184,8 +184,8 @@ t.test('after kill -9 it starts again, with nothing lost and nobody left', async
   const renewed = await call(demo, '/api/auth/refresh', { body: { refresh_token: session.refresh_token } })
   t.equal(renewed.status, 200, 'a refresh token that was answered is on disk')
   // A connection's process looks like the server for an instant.
-  const servers = async () => (await processesOf(folder)).filter((p) => /postgres.* -D/.test(p)).length
-  await eventually('one database server', async () => (await servers()) === 1)
+  const servers = () => processesOf(folder).filter((p) => /postgres.* -D/.test(p)).length
+  await eventually('one database server', () => servers() === 1)
 
   client = await clientOf(demo.base_url, demo.accounts.member)
   const media = await untilConverted(client, demo.organizations[0]?.org_id ?? '', mediaId, () => {})
@@ -199,7 +199,7 @@ t.test('after kill -9 it starts again, with nothing lost and nobody left', async
 
   platform.child.kill('SIGINT')
   t.equal(await platform.ended, 0)
-  t.strictSame(await processesOf(folder), [])
+  t.strictSame(processesOf(folder), [])
 })
 
 /** All but what each run has of its own. */

@@ -37,7 +37,7 @@ export async function demoFolder(t: Pick<Test, 'teardown'>) {
 
   /** Nothing that the demo made may outlive it. */
   async function isClean(t: Test): Promise<void> {
-    t.strictSame(await processesOf(folder), [], 'no process is left')
+    t.strictSame(processesOf(folder), [], 'no process is left')
     t.strictSame(
       (await readdir(folder)).filter((name) => /^keepsake-demo-(?!test)/.test(name)),
       [],

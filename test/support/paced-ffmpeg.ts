@@ -4,14 +4,25 @@ import { programPath } from './services/process.ts'
 
 /**
  * A PATH with an ffmpeg that takes in the source of a ladder at most so many times as fast as it plays: `ahead` in a first
- * pass that makes 360p and the sound, `others` in each other one. What runs ahead is then decided on each machine alike.
+ * pass, which makes the smallest rendition alone, `others` in each other one. What runs ahead is then decided on each machine
+ * alike. The first pass has another quality: no file of it is the same as one of a pass that takes over.
  */
-export async function pacedPath(folder: string, { ahead, others }: { ahead: number; others: number }): Promise<string> {
+export async function pacedPath(
+  folder: string,
+  { ahead, others, smallest = '360p' }: { ahead: number; others: number; smallest?: string },
+): Promise<string> {
   const real = await programPath('ffmpeg')
   const bin = await mkdtemp(join(folder, 'ffmpeg-'))
   const script = `#!/bin/sh
 case "$*" in
-  *"name:360p a:0,"*) exec ${real} -readrate ${ahead} "$@" ;;
+  *" v:1,name:"*) exec ${real} -readrate ${others} "$@" ;;
+  *"v:0,name:${smallest}"*)
+    for arg; do
+      shift
+      if [ "$arg" = 23 ]; then arg=30; fi
+      set -- "$@" "$arg"
+    done
+    exec ${real} -readrate ${ahead} "$@" ;;
   *_%05d.ts*) exec ${real} -readrate ${others} "$@" ;;
 esac
 exec ${real} "$@"

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdirSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -53,15 +54,25 @@ export async function readDemo(folder: string): Promise<Demo | undefined> {
   return text === undefined ? undefined : Demo.parse(JSON.parse(text))
 }
 
-/** Processes whose command line or environment names the folder, but for the test itself. */
-export async function processesOf(folder: string): Promise<string[]> {
+/**
+ * Processes whose command line or environment names the folder, but for the test itself. Reads without waiting: tests that
+ * look again and again would spend eight times the CPU on promises.
+ */
+export function processesOf(folder: string): string[] {
   const found: string[] = []
-  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)) {
-    const [command, environment] = await Promise.all(
-      ['cmdline', 'environ'].map((file) => readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '')),
-    )
-    if (command?.includes(folder) || environment?.includes(folder))
-      found.push(`${pid} ${command?.replaceAll('\0', ' ')}`)
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)) {
+    const command = ofProcess(pid, 'cmdline')
+    if (command.includes(folder) || ofProcess(pid, 'environ').includes(folder))
+      found.push(`${pid} ${command.replaceAll('\0', ' ')}`)
   }
   return found
+}
+
+/** Empty for one that has ended. */
+function ofProcess(pid: string, file: 'cmdline' | 'environ'): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+  } catch {
+    return ''
+  }
 }

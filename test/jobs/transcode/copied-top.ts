@@ -53,7 +53,7 @@ async function decoding(folder: string): Promise<string> {
 
 t.test('a compressed video is its own largest rendition, and the others are cut where it is', async (t) => {
   const bench = await transcodeBench(t)
-  const path = await clip('compressed')
+  const path = await clip('messaged')
   const { exit, output, result } = await bench.run([await bench.inputOf(path)])
   t.equal(exit, 0, 'exits with 0', { output })
   t.equal(result?.planReason, '720p is the stream of the upload; 360p in one pass after it')
@@ -84,7 +84,7 @@ t.test('a compressed video is its own largest rendition, and the others are cut 
 
 t.test('a copy that is not what its packets promised is replaced by what the encoder makes', async (t) => {
   const { signal } = new AbortController()
-  const sourcePath = await clip('compressed')
+  const sourcePath = await clip('messaged')
   const source = await probe(sourcePath, signal)
   const ladder = ladderOf(source, ['360p', '720p'])
   const copied = await scanTop(sourcePath, { source, ladder, segmentSeconds: 6, signal })
@@ -152,14 +152,14 @@ async function damaged(path: string, place: string): Promise<string> {
 
 t.test('a stream with a damaged frame is not served as it is', async (t) => {
   const bench = await transcodeBench(t)
-  const { result } = await bench.run([await bench.inputOf(await damaged(await clip('compressed'), t.testdir()))])
+  const { result } = await bench.run([await bench.inputOf(await damaged(await clip('messaged'), t.testdir()))])
   t.match(result, { ok: true, planReason: /^360p in a pass of its own.*it is not what its packets promised$/ })
   t.equal(await decoding(await bench.checkout()), '', 'what is served can be decoded')
 })
 
 t.test('an attempt that copies goes on where another one was killed', async (t) => {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('compressed'))
+  const input = await bench.inputOf(await clip('messaged'))
   for (const place of ['job.playable', 'job.uploaded'])
     t.equal((await bench.run([input], {}, { KEEPSAKE_FAILPOINT: place })).killedBy, 'SIGKILL', place)
   const { result } = await bench.run([input])

@@ -134,7 +134,7 @@ t.test('the largest baseline JPEG is turned within the limits of memory', async 
     turned: Buffer.concat([bytes.subarray(0, 2), app1, bytes.subarray(2)]),
   })
   const job = bench.start(inputs)
-  const peak = watchMemory(job.process.pid ?? 0)
+  const peak = watchMemory(job.process.pid ?? 0, 20)
   const { exit, output } = await job.finished
   t.equal(exit, 0, output.slice(-2000))
   const { held } = peak()

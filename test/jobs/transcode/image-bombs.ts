@@ -12,7 +12,7 @@ t.test('each bomb is refused or converted, for a stable reason and within the me
   const bombs = Object.entries(await imageBombs())
   const inputs = await bench.imagesOf(Object.fromEntries(bombs.map(([id, [bytes]]) => [id, bytes])))
   const job = bench.start(inputs)
-  const peak = watchMemory(job.process.pid ?? 0)
+  const peak = watchMemory(job.process.pid ?? 0, 20)
   const { result } = await job.finished
   t.strictSame(
     Object.fromEntries(result?.outputs?.map((o) => [o.id, o.reason ?? null]) ?? []),

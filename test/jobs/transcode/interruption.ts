@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process'
-import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
+import { processesOf } from '../../support/platform-process.ts'
 import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 import { progressReceiver, transcodeBench } from '../../support/transcode-run.ts'
 
@@ -18,18 +18,11 @@ const run = promisify(execFile)
 type Bench = Awaited<ReturnType<typeof transcodeBench>>
 
 /** Command lines of ffmpeg that work below this folder. */
-async function encoders(folder: string): Promise<string[]> {
-  const lines = await Promise.all(
-    (await readdir('/proc'))
-      .filter((name) => /^\d+$/.test(name))
-      .map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')),
-  )
-  return lines.filter((line) => /^(\S*\/)?ffmpeg\0/.test(line) && line.includes(folder))
-}
+const encoders = (folder: string): string[] => processesOf(folder).filter((line) => /^\d+ (\S*\/)?ffmpeg /.test(line))
 
 const encoding = (bench: Bench) =>
-  eventually('an encoder', async () => (await encoders(bench.folder)).some((line) => line.includes('_%05d.ts')))
-const nobody = (bench: Bench) => eventually('no encoder', async () => (await encoders(bench.folder)).length === 0)
+  eventually('an encoder', () => encoders(bench.folder).some((line) => line.includes('_%05d.ts')))
+const nobody = (bench: Bench) => eventually('no encoder', () => encoders(bench.folder).length === 0)
 
 /** Decodes all renditions through the master playlist; throws when anything is missing or damaged. */
 async function playAll(bench: Bench): Promise<void> {
@@ -69,7 +62,7 @@ t.test('SIGTERM ends the encoder, tidies up and says so', async (t) => {
   const { exit, result } = await job.finished
   t.equal(exit, 143)
   t.match(result, { ok: false, reason: 'Terminated' })
-  t.strictSame(await encoders(bench.folder), [])
+  t.strictSame(encoders(bench.folder), [])
   t.strictSame(await bench.leftovers(), [])
   t.notOk((await bench.keys()).includes('manifest.json'))
 })

@@ -40,7 +40,12 @@ t.test('a video that cannot be used is a sentence and exit status 1, before anyt
 })
 
 /** Sends Ctrl-C as soon as `isThere`. */
-async function interrupted(t: Test, run: ReturnType<typeof demo>, what: string, isThere: () => Promise<boolean>) {
+async function interrupted(
+  t: Test,
+  run: ReturnType<typeof demo>,
+  what: string,
+  isThere: () => boolean | Promise<boolean>,
+) {
   const { child, ended, output } = run
   const look = async () => {
     if (child.exitCode !== null) throw new Error(output())
@@ -74,7 +79,7 @@ t.test('the link leads to the page before anything is converted, and Ctrl-C stop
   const [before = ''] = run.output().split(link)
   t.notMatch(before, /Photos +█|Upload|Conversion/, 'nothing has arrived yet')
   t.equal((await fetch(link)).status, 200)
-  const isConverting = async () => (await processesOf(folder)).some((p) => /ffmpeg -readrate/.test(p))
+  const isConverting = () => processesOf(folder).some((p) => /ffmpeg -readrate/.test(p))
   await interrupted(t, run, 'a conversion', isConverting)
   t.notMatch(run.output(), /Conversion .* completed|Failed/, 'it has not waited for the end of the conversion')
 })

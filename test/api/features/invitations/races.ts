@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { insertNew } from '../../../../api/features/invitations/commands.ts'
 import { newSlug } from '../../../../api/features/invitations/slug.ts'
@@ -19,6 +20,15 @@ const respondAt = async (port: number, who: Person, made: MadeInvitation, respon
   const path = `/v1/api/invitations/${made.wireId}/respond`
   const headers = { authorization: `Bearer ${who.token}` }
   return ask(port, { method: 'POST', path, headers, body: { response, token: made.token } })
+}
+
+/** As clients do that are told that the server is busy, which changes nothing: on a slow machine some wait for too long. */
+async function respondUntilAnswered(...given: Parameters<typeof respondAt>) {
+  for (;;) {
+    const answer = await respondAt(...given)
+    if (answer.status !== 503) return answer
+    await sleep(200)
+  }
 }
 
 /** Resolves when so many transactions wait for a lock. */
@@ -51,7 +61,7 @@ t.test('of 200 responses at once exactly one counts', async (t) => {
   const guests = await Promise.all(Array.from({ length: 20 }, () => aPerson(api)))
   const answers = await Promise.all(
     Array.from({ length: 200 }, (_, n) =>
-      respondAt(
+      respondUntilAnswered(
         n % 2 ? api.port : replica.port,
         guests[n % guests.length] ?? member,
         made,
