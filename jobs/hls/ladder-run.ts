@@ -19,7 +19,14 @@ import { type PassPlan, planCopiedPasses, planPasses, planReasonOf, planTakeover
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
 import { runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
-import { type VerifiedStream, type VerifiedVideo, verifyAudio, verifySameSpan, verifyVideo } from './verify.ts'
+import {
+  openSegmentReader,
+  type VerifiedStream,
+  type VerifiedVideo,
+  verifyAudio,
+  verifySameSpan,
+  verifyVideo,
+} from './verify.ts'
 
 export interface LadderRun {
   source: ProbedSource
@@ -276,8 +283,10 @@ async function encodeAndVerify(
     preset,
     copiesVideo: copied !== undefined,
   }
+  const reader = openSegmentReader(folder)
   const early = earlyMasterPublisher(plan, {
     ...run,
+    reader,
     targetSeconds: typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
     onPlayable: () => {
       watched?.playable()
@@ -288,6 +297,7 @@ async function encodeAndVerify(
   const isSilent = copied !== undefined
   const report = await runEncodePass({
     ...{ ...run, pass, isSilent, onPublished: early, isEnough: watched?.isEnough },
+    inspect: async (name, uri) => name === AUDIO_NAME || reader.read(uri),
     onProgress: (fraction, frames) => {
       watched?.progressed(frames)
       onProgress(fraction)
@@ -300,7 +310,7 @@ async function encodeAndVerify(
     copied ? copiedLayout(copied, timeline) : segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
-    const made = await verifyVideo(folder, rendition, layoutOf(rendition), signal)
+    const made = await verifyVideo(folder, rendition, layoutOf(rendition), { signal, reader })
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })
   }

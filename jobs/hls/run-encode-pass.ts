@@ -6,7 +6,7 @@ import { presentationSeconds, type Source } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { passArguments } from './args.ts'
 import { type EncodePass, streamNames } from './encode-pass.ts'
-import type { Publisher } from './publisher.ts'
+import type { Inspect, Publisher } from './publisher.ts'
 
 export interface EncodePassRun {
   pass: EncodePass
@@ -18,6 +18,8 @@ export interface EncodePassRun {
   onProgress: (fraction: number, frames: number) => void
   /** Publishes nothing before the end. */
   isSilent?: boolean
+  /** Sees each segment before it is published. */
+  inspect?: Inspect
   /** Called after every scan of the folder, when new segments may have been published. */
   onPublished?: () => Promise<void>
   /** Asked after that: whether what is published is enough, so that the pass stops where it is. */
@@ -51,7 +53,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
   }).finally(() => ended.abort())
   const publishing = publishUntil(ended.signal, async () => {
     if (run.isSilent) return
-    await publisher.publishNew(streamNames(pass))
+    await publisher.publishNew(streamNames(pass), run.inspect)
     await run.onPublished?.()
     if (run.isEnough?.()) stop.abort(ENOUGH)
   }).catch((error: unknown) => {

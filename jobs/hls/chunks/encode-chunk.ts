@@ -111,7 +111,7 @@ async function encodeAndVerify(run: ChunkRun, folder: string) {
   }
   const videos: ChunkPart['renditions'] = []
   for (const rendition of plan.renditions) {
-    const made = await verifyVideo(folder, rendition, layoutOf(pass, rendition), signal)
+    const made = await verifyVideo(folder, rendition, layoutOf(pass, rendition), { signal })
     videos.push({ name: rendition.name, ...described(made) })
   }
   return { videos, damaged: report.damaged, endedEarly: report.endedEarly }

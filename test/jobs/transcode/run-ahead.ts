@@ -77,7 +77,7 @@ const timeline = timelineOf(ladder, SEGMENT_SECONDS)
 async function framesOf(folder: string): Promise<number[]> {
   const { signal } = new AbortController()
   const made = ladder.map((r) =>
-    verifyVideo(folder, r, (frames) => segmentLayout(timeline, r.frameRate, frames), signal),
+    verifyVideo(folder, r, (frames) => segmentLayout(timeline, r.frameRate, frames), { signal }),
   )
   return (await Promise.all(made)).map((video) => video.frames)
 }
