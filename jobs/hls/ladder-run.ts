@@ -295,8 +295,10 @@ async function encodeAndVerify(
   })
   // A copy takes moments, and nothing of one that proves wrong may reach players.
   const isSilent = copied !== undefined
+  // Players have the smallest rendition while it is made.
+  const isCalm = !renditions.some(({ name }) => name === run.ladder[0]?.name)
   const report = await runEncodePass({
-    ...{ ...run, pass, isSilent, onPublished: early, isEnough: watched?.isEnough },
+    ...{ ...run, pass, isSilent, isCalm, onPublished: early, isEnough: watched?.isEnough },
     inspect: async (name, uri) => name === AUDIO_NAME || reader.read(uri),
     onProgress: (fraction, frames) => {
       watched?.progressed(frames)

@@ -25,6 +25,7 @@ const ALL = [
   'chunks',
   'single-uploads',
   'transcode',
+  'program-parts',
   'threads',
   'sharing',
   'quality',
