@@ -1,5 +1,5 @@
 import { promisify } from 'node:util'
-import fluent from 'fluent-ffmpeg'
+import type fluent from 'fluent-ffmpeg'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { TransientError } from '../runtime/failure.ts'
 import { runTool } from '../runtime/tool-process.ts'
@@ -10,7 +10,7 @@ import { runTool } from '../runtime/tool-process.ts'
  */
 /** The filters that the installed ffmpeg was built with. Asked when they are needed, until there is an answer. */
 export function filters(): Promise<ReadonlySet<string>> {
-  knownFilters ??= promisify<fluent.Filters>((done) => fluent.getAvailableFilters(done))().then(
+  knownFilters ??= askFilters().then(
     (found) => new Set(Object.keys(found)),
     (error: unknown) => {
       knownFilters = undefined
@@ -20,6 +20,12 @@ export function filters(): Promise<ReadonlySet<string>> {
   return knownFilters
 }
 let knownFilters: Promise<ReadonlySet<string>> | undefined
+
+/** Loads the package only here: few sources need the answer, and each program of a Job would load it. */
+async function askFilters(): Promise<fluent.Filters> {
+  const { default: ffmpeg } = await import('fluent-ffmpeg')
+  return promisify<fluent.Filters>((done) => ffmpeg.getAvailableFilters(done))()
+}
 
 export interface Installed {
   /** The first line of `ffmpeg -version`, which names the release and the package. */

@@ -28,6 +28,7 @@ const ALL = [
   'program-parts',
   'threads',
   'sharing',
+  'sharing-model',
   'quality',
   'highlight-creation',
   'highlight',
