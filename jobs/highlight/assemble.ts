@@ -34,14 +34,14 @@ export async function assemble(
   const layout = layoutOf(plan, spec.segmentSeconds)
   await renderSound(render, subjects, plan)
   await publisher.publishNew([AUDIO_NAME])
-  const reader = openSegmentReader(folder)
+  const reader = openSegmentReader(folder, signal)
   await joinPieces(render, tools, subjects, plan, { layout, reader })
   failpoint('highlight.joined')
 
   render.progress.at('Verifying', 0)
   const videos: EncodedVideo[] = []
   for (const rendition of tools.renditions) {
-    videos.push({ rendition, ...(await verifyVideo(folder, rendition, () => layout, { signal, reader })) })
+    videos.push({ rendition, ...(await verifyVideo(folder, rendition, () => layout, reader.readAll)) })
   }
   const audio = await verifyAudio(folder, AUDIO_NAME, seconds)
   await publisher.publishRest([...tools.renditions.map((r) => r.name), AUDIO_NAME])

@@ -264,6 +264,9 @@ interface PassWatch {
   watched: FirstPass | undefined
 }
 
+/** For a pass that no player follows: each look reads the playlist of each stream. */
+const CALM_LOOK_MS = 1000
+
 /** Undefined when the pass was stopped, because it ran ahead far enough. */
 async function encodeAndVerify(
   run: LadderRun,
@@ -283,7 +286,7 @@ async function encodeAndVerify(
     preset,
     copiesVideo: copied !== undefined,
   }
-  const reader = openSegmentReader(folder)
+  const reader = openSegmentReader(folder, signal)
   const early = earlyMasterPublisher(plan, {
     ...run,
     reader,
@@ -296,9 +299,10 @@ async function encodeAndVerify(
   // A copy takes moments, and nothing of one that proves wrong may reach players.
   const isSilent = copied !== undefined
   // Players have the smallest rendition while it is made.
-  const isCalm = !renditions.some(({ name }) => name === run.ladder[0]?.name)
+  const isFollowed = renditions.some(({ name }) => name === run.ladder[0]?.name)
   const report = await runEncodePass({
-    ...{ ...run, pass, isSilent, isCalm, onPublished: early, isEnough: watched?.isEnough },
+    ...{ ...run, pass, isSilent, onPublished: early, isEnough: watched?.isEnough },
+    ...(!isFollowed && { lookMs: CALM_LOOK_MS }),
     inspect: async (name, uri) => name === AUDIO_NAME || reader.read(uri),
     onProgress: (fraction, frames) => {
       watched?.progressed(frames)
@@ -312,7 +316,7 @@ async function encodeAndVerify(
     copied ? copiedLayout(copied, timeline) : segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
-    const made = await verifyVideo(folder, rendition, layoutOf(rendition), { signal, reader })
+    const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll)
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })
   }

@@ -18,8 +18,8 @@ export interface EncodePassRun {
   onProgress: (fraction: number, frames: number) => void
   /** Publishes nothing before the end. */
   isSilent?: boolean
-  /** What it makes cannot be played before its end. */
-  isCalm?: boolean
+  /** Milliseconds between two looks for new segments. */
+  lookMs?: number
   /** Sees each segment before it is published. */
   inspect?: Inspect
   /** Called after every scan of the folder, when new segments may have been published. */
@@ -28,10 +28,7 @@ export interface EncodePassRun {
   isEnough?: (() => boolean) | undefined
 }
 
-/** While players wait for the first segments. */
 const LOOK_MS = 250
-/** Where none does; each look reads the playlist of each stream. */
-const CALM_LOOK_MS = 1000
 /** The reason for which a pass is stopped that has made enough. */
 const ENOUGH = Symbol('enough')
 
@@ -56,7 +53,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
       run.onProgress(Math.min(1, (p.seconds ?? 0) / Math.max(0.1, seconds)), frames)
     },
   }).finally(() => ended.abort())
-  const publishing = publishUntil(ended.signal, run.isCalm ? CALM_LOOK_MS : LOOK_MS, async () => {
+  const publishing = publishUntil(ended.signal, run.lookMs ?? LOOK_MS, async () => {
     if (run.isSilent) return
     await publisher.publishNew(streamNames(pass), run.inspect)
     await run.onPublished?.()
@@ -76,9 +73,9 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
 /** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */
 export const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
 
-async function publishUntil(ended: AbortSignal, everyMs: number, publish: () => Promise<void>): Promise<void> {
+async function publishUntil(ended: AbortSignal, lookMs: number, publish: () => Promise<void>): Promise<void> {
   while (!ended.aborted) {
-    await sleep(everyMs, undefined, { signal: ended }).catch(() => undefined)
+    await sleep(lookMs, undefined, { signal: ended }).catch(() => undefined)
     await publish()
   }
 }

@@ -30,19 +30,42 @@ const TOLERANCE = 0.002
 /** Reads the segments of a folder, each once: what is read before it leaves need not be read again in the end. */
 export interface SegmentReader {
   read(uri: string): Promise<SegmentFacts>
+  readAll: ReadStream
 }
 
-export function openSegmentReader(folder: string): SegmentReader {
+/** What a whole stream holds; throws where its segments do not fit each other. */
+export type ReadStream = (segments: readonly Pick<Segment, 'uri'>[]) => Promise<SegmentFacts>
+
+/** For H.264 in transport streams. */
+export function openSegmentReader(folder: string, signal: AbortSignal): SegmentReader {
   const known = new Map<string, Promise<SegmentFacts>>()
-  const read = (uri: string) =>
+  const readNew = (uri: string) =>
     readSegment(join(folder, uri)).catch((error: unknown) => {
       throw wrong(uri, error instanceof Error ? error.message : 'cannot be read')
     })
+  const read = (uri: string) => {
+    const facts = known.get(uri) ?? readNew(uri)
+    known.set(uri, facts)
+    return facts
+  }
   return {
-    read(uri) {
-      const facts = known.get(uri) ?? read(uri)
-      known.set(uri, facts)
-      return facts
+    read,
+    async readAll(segments) {
+      const whole: SegmentFacts = { codec: '', frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] }
+      for (const { uri } of segments) {
+        signal.throwIfAborted()
+        const facts = await read(uri)
+        // A player may start with any segment, so each must carry the same parameter sets.
+        if (whole.codec !== '' && facts.codec !== whole.codec) {
+          throw wrong(uri, `is ${facts.codec}, not ${whole.codec}`)
+        }
+        whole.codec = facts.codec
+        whole.frames += facts.frames
+        whole.first = Math.min(whole.first, facts.first)
+        whole.last = Math.max(whole.last, facts.last)
+        whole.keyframes.push(...facts.keyframes)
+      }
+      return whole
     },
   }
 }
@@ -50,40 +73,28 @@ export function openSegmentReader(folder: string): SegmentReader {
 /**
  * Reads the encoded rendition as a player would and checks that no frame is missing, that every listed segment exists,
  * begins with a keyframe and its parameter sets and has the length that the layout requires, and that the keyframes are
- * exactly those of the layout. `layoutOf` is given the number of frames found. `reader` may have read segments before.
+ * exactly those of the layout. `layoutOf` is given the number of frames found.
  */
 export async function verifyVideo(
   folder: string,
   { name, frameRate }: Rendition,
   layoutOf: (frames: number) => Layout,
-  { signal, reader = openSegmentReader(folder) }: { signal: AbortSignal; reader?: SegmentReader },
+  readAll: ReadStream,
 ): Promise<VerifiedVideo> {
   const { segments } = await verifyFiles(folder, name)
-  const packets: Packets = { frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] }
-  let codec = ''
-  for (const { uri } of segments) {
-    signal.throwIfAborted()
-    const facts = await reader.read(uri)
-    if (codec !== '' && facts.codec !== codec) throw wrong(uri, `is ${facts.codec}, not ${codec}`)
-    codec = facts.codec
-    addTo(packets, facts)
-  }
-  const layout = layoutOf(packets.frames)
-  verifyKeyframes(name, packets, layout, toNumber(frameRate))
+  const stream = await readAll(segments)
+  const layout = layoutOf(stream.frames)
+  verifyKeyframes(name, stream, layout, toNumber(frameRate))
   verifyLengths(name, segments, layout, frameRate)
-  return { segments, frames: packets.frames, first: packets.first, codec }
+  return { segments, frames: stream.frames, first: stream.first, codec: stream.codec }
 }
 
-type Packets = Omit<SegmentFacts, 'codec'>
-
-function addTo(packets: Packets, { frames, first, last, keyframes }: SegmentFacts): void {
-  packets.frames += frames
-  packets.first = Math.min(packets.first, first)
-  packets.last = Math.max(packets.last, last)
-  packets.keyframes.push(...keyframes)
-}
-
-function verifyKeyframes(name: string, packets: Packets, { frames, keyframes, offset = 0 }: Layout, fps: number): void {
+function verifyKeyframes(
+  name: string,
+  packets: SegmentFacts,
+  { frames, keyframes, offset = 0 }: Layout,
+  fps: number,
+): void {
   const spanned = Math.round((packets.last - packets.first) * fps) + 1
   if (packets.frames !== frames || spanned !== frames) {
     throw wrong(name, `${packets.frames} frames over ${spanned} where ${frames} were due`)

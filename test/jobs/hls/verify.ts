@@ -52,10 +52,11 @@ const rewrite = async (path: string, of: (bytes: Buffer) => Buffer) => writeFile
 const playlist = (of: (text: string) => string) => (folder: string) =>
   rewrite(join(folder, 'v.m3u8'), (bytes) => Buffer.from(of(bytes.toString())))
 const layout = (frames: number) => segmentLayout(timeline, frameRate, frames)
-const ofAll = { signal }
+const verified = (folder: string, wanted: (frames: number) => Layout = layout) =>
+  verifyVideo(folder, rendition, wanted, openSegmentReader(folder, signal).readAll)
 
 t.test('what is whole is verified, and described', async (t) => {
-  const made = await verifyVideo(whole, rendition, layout, ofAll)
+  const made = await verified(whole)
   t.equal(made.frames, FRAMES)
   t.equal(made.segments.length, 7)
   t.match(made.codec, /^avc1\.64/)
@@ -80,7 +81,7 @@ t.test('whatever is not as it is due is refused', async (t) => {
   ]
   for (const [what, message, change] of table) {
     const folder = await changed(change)
-    await t.rejects(verifyVideo(folder, rendition, layout, ofAll), { reason: 'VerificationFailed', message }, what)
+    await t.rejects(verified(folder), { reason: 'VerificationFailed', message }, what)
   }
   const due: [string, RegExp, Layout][] = [
     ['more frames', /130 frames over 130 where 131 were due/, { ...layout(FRAMES), frames: 131 }],
@@ -97,7 +98,7 @@ t.test('whatever is not as it is due is refused', async (t) => {
   ]
   for (const [what, message, wanted] of due) {
     await t.rejects(
-      verifyVideo(whole, rendition, () => wanted, ofAll),
+      verified(whole, () => wanted),
       { reason: 'VerificationFailed', message },
       what,
     )
@@ -112,11 +113,11 @@ function without(bytes: Buffer): Buffer {
 
 t.test('a segment that was read before it left is not read again', async (t) => {
   const folder = await changed(async () => {})
-  const reader = openSegmentReader(folder)
+  const reader = openSegmentReader(folder, signal)
   await reader.read('v_00001.ts')
   await rewrite(join(folder, 'v_00001.ts'), without)
   await rewrite(join(folder, 'v_00002.ts'), without)
-  await t.rejects(verifyVideo(folder, rendition, layout, { signal, reader }), {
+  await t.rejects(verifyVideo(folder, rendition, layout, reader.readAll), {
     message: /v_00002\.ts: a packet is missing/,
   })
 })

@@ -8,7 +8,7 @@ import { rational } from '../../../jobs/ffmpeg/rational.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { type MediaPlaylist, parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
-import { verifyVideo } from '../../../jobs/hls/verify.ts'
+import { openSegmentReader, verifyVideo } from '../../../jobs/hls/verify.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -77,7 +77,12 @@ const timeline = timelineOf(ladder, SEGMENT_SECONDS)
 async function framesOf(folder: string): Promise<number[]> {
   const { signal } = new AbortController()
   const made = ladder.map((r) =>
-    verifyVideo(folder, r, (frames) => segmentLayout(timeline, r.frameRate, frames), { signal }),
+    verifyVideo(
+      folder,
+      r,
+      (frames) => segmentLayout(timeline, r.frameRate, frames),
+      openSegmentReader(folder, signal).readAll,
+    ),
   )
   return (await Promise.all(made)).map((video) => video.frames)
 }
