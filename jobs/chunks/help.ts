@@ -6,6 +6,7 @@ import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { chooseAccelerator } from '../ffmpeg/accelerator.ts'
+import { startOf } from '../hls/chunks/choose.ts'
 import { type ChunkRun, encodeChunk, encoderOf } from '../hls/chunks/encode-chunk.ts'
 import { openProtocol, probedSource, type SharedPlan } from '../hls/chunks/protocol.ts'
 import { takeChunk } from '../hls/chunks/take.ts'
@@ -92,7 +93,7 @@ async function encodeTaken(
     path: join(o.scratch, 'source'),
   })
   const me = `helper-${index}`
-  const start = Math.floor(((index + 1) * plan.chunks.length) / Math.max(2, o.spec.parallelism)) % plan.chunks.length
+  const start = startOf(index + 1, o.spec.parallelism, plan.chunks.length)
   const taker = { protocol, plan, me, start, isOverdue: () => false, signal }
   /** An attempt that encodes in another way has another plan. While a new one is made there is none. */
   const isWanted = async () => {

@@ -1,4 +1,13 @@
-import { open } from 'node:fs/promises'
+import {
+  isRandomAccess,
+  isUnitStart,
+  PACKET,
+  payloadStart,
+  pesHeader,
+  pidOf,
+  STREAM_PID,
+  tsPackets,
+} from '../hls/ts-packets.ts'
 import { TICKS_PER_FRAME } from './ts-muxer.ts'
 
 /** One coded picture, in decoding order. */
@@ -16,10 +25,6 @@ interface Packetized {
   isKeyframe: boolean
   data: Buffer
 }
-
-const PACKET = 188
-/** The PID that ffmpeg's muxer gives the only stream of a piece. */
-const STREAM_PID = 0x100
 
 /**
  * Reads a piece: an MPEG-TS file with one H.264 stream at the highlight's frame rate that begins with its first frame. Holds
@@ -43,26 +48,15 @@ async function* readPackets(path: string): AsyncGenerator<Packetized> {
   for await (const bytes of tsPackets(path)) {
     for (let at = 0; at < bytes.length; at += PACKET) {
       if (pidOf(bytes, at) !== STREAM_PID) continue
-      const adaptation = adaptationOf(bytes, at)
-      if ((bytes.readUInt8(at + 1) & 0x40) !== 0) {
+      if (isUnitStart(bytes, at)) {
         if (unit.length() > 0) yield unpack(unit.take(), isKeyframe)
-        isKeyframe = adaptation > 1 && (bytes.readUInt8(at + 5) & 0x40) !== 0
+        isKeyframe = isRandomAccess(bytes, at)
       }
-      unit.add(bytes, Math.min(at + 4 + adaptation, at + PACKET), at + PACKET)
+      unit.add(bytes, payloadStart(bytes, at), at + PACKET)
     }
   }
   if (unit.length() > 0) yield unpack(unit.take(), isKeyframe)
 }
-
-/** Of the packet at `at`. */
-function pidOf(bytes: Buffer, at: number): number {
-  if (bytes[at] !== 0x47) throw new Error('not a transport stream')
-  return bytes.readUInt16BE(at + 1) & 0x1fff
-}
-
-/** The length of the adaptation field of the packet at `at`, with the byte that says so. */
-const adaptationOf = (bytes: Buffer, at: number) =>
-  (bytes.readUInt8(at + 3) & 0x20) !== 0 ? 1 + bytes.readUInt8(at + 4) : 0
 
 /** Copies bytes into one buffer that is used again: a view of each of the 5,000 packets in a second would be garbage. */
 function openCollector() {
@@ -83,33 +77,7 @@ function openCollector() {
   }
 }
 
-/** Whole packets, many at a time. Each buffer is overwritten by the next. */
-async function* tsPackets(path: string): AsyncGenerator<Buffer> {
-  const file = await open(path)
-  try {
-    const bytes = Buffer.allocUnsafe(PACKET * 1024)
-    let rest = 0
-    for (;;) {
-      const { bytesRead } = await file.read(bytes, rest, bytes.length - rest)
-      if (bytesRead === 0) break
-      const end = rest + bytesRead
-      const whole = end - (end % PACKET)
-      yield bytes.subarray(0, whole)
-      bytes.copyWithin(0, whole, end)
-      rest = end - whole
-    }
-    if (rest > 0) throw new Error('half a packet at the end')
-  } finally {
-    await file.close()
-  }
-}
-
-/** The payload behind the header of a PES packet (ISO/IEC 13818-1 §2.4.3.6), and its presentation time. */
 function unpack(bytes: Buffer, isKeyframe: boolean): Packetized {
-  if (bytes.length < 14 || bytes.readUIntBE(0, 3) !== 1 || (bytes.readUInt8(7) & 0x80) === 0) {
-    throw new Error('a packet without a time stamp')
-  }
-  const pts =
-    (bytes.readUInt8(9) & 0x0e) * 2 ** 29 + (bytes.readUInt16BE(10) >> 1) * 2 ** 15 + (bytes.readUInt16BE(12) >> 1)
-  return { pts, isKeyframe, data: bytes.subarray(9 + bytes.readUInt8(8)) }
+  const { pts, payload } = pesHeader(bytes)
+  return { pts, isKeyframe, data: bytes.subarray(payload) }
 }

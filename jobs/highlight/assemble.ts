@@ -1,12 +1,11 @@
 import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { AUDIO_NAME } from '../hls/encode-pass.ts'
 import { PLAYLIST_TYPE } from '../hls/publisher.ts'
 import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from '../hls/rendition-entries.ts'
 import type { Layout } from '../hls/timeline.ts'
-import { readStart, type VerifiedStream, verifyAudio, verifyVideo } from '../hls/verify.ts'
+import { openSegmentReader, type SegmentReader, type VerifiedStream, verifyAudio, verifyVideo } from '../hls/verify.ts'
 import { openHighlightWriter } from './join.ts'
 import { makePiece } from './make-piece.ts'
 import { type HighlightPlan, layoutOf } from './plan.ts'
@@ -35,13 +34,14 @@ export async function assemble(
   const layout = layoutOf(plan, spec.segmentSeconds)
   await renderSound(render, subjects, plan)
   await publisher.publishNew([AUDIO_NAME])
-  await joinPieces(render, tools, subjects, plan, layout)
+  const reader = openSegmentReader(folder, signal)
+  await joinPieces(render, tools, subjects, plan, { layout, reader })
   failpoint('highlight.joined')
 
   render.progress.at('Verifying', 0)
   const videos: EncodedVideo[] = []
   for (const rendition of tools.renditions) {
-    videos.push({ rendition, ...(await verifyVideo(folder, rendition, () => layout, signal)) })
+    videos.push({ rendition, ...(await verifyVideo(folder, rendition, () => layout, reader.readAll)) })
   }
   const audio = await verifyAudio(folder, AUDIO_NAME, seconds)
   await publisher.publishRest([...tools.renditions.map((r) => r.name), AUDIO_NAME])
@@ -53,7 +53,7 @@ async function joinPieces(
   tools: PieceTools,
   subjects: readonly Subject[],
   plan: HighlightPlan,
-  layout: Layout,
+  { layout, reader }: { layout: Layout; reader: SegmentReader },
 ): Promise<void> {
   const { folder, publisher, spec } = render
   const { renditions } = tools
@@ -61,7 +61,7 @@ async function joinPieces(
     rendition,
     writer: openHighlightWriter(folder, rendition.name, layout, spec.segmentSeconds),
   }))
-  const publishEarly = earlyMaster(render, tools)
+  const publishEarly = earlyMaster(render, tools, reader)
   const names = renditions.map((r) => r.name)
   // Segments are uploaded while the next piece is encoded.
   let publishing = Promise.resolve()
@@ -72,7 +72,7 @@ async function joinPieces(
       await publishing
       for (const { writer, rendition } of writers) await writer.append(pieceFile(made, rendition))
       await rm(made, { recursive: true, force: true })
-      publishing = publisher.publishNew(names).then(publishEarly)
+      publishing = publisher.publishNew(names, (_, uri) => reader.read(uri)).then(publishEarly)
       // Until the next await above, a failure here has no reader; it is thrown there.
       publishing.catch(() => undefined)
       render.progress.at('Encoding', (piece.start + piece.frames) / plan.total, plan.total / HIGHLIGHT_FPS)
@@ -86,7 +86,11 @@ async function joinPieces(
 }
 
 /** Publishes a first master playlist once each rendition and the sound have a segment in the store. */
-function earlyMaster({ folder, publisher, progress, spec }: Render, { renditions }: PieceTools): () => Promise<void> {
+function earlyMaster(
+  { publisher, progress, spec }: Render,
+  { renditions }: PieceTools,
+  reader: SegmentReader,
+): () => Promise<void> {
   let isPublished = false
   return async () => {
     if (isPublished) return
@@ -94,8 +98,8 @@ function earlyMaster({ folder, publisher, progress, spec }: Render, { renditions
     const videos: EncodedVideo[] = []
     for (const rendition of renditions) {
       const segments = publisher.published(rendition.name)
-      const codec = segments[0] && (await readStart(join(folder, segments[0].uri)))?.codec
-      if (!codec) return
+      if (!segments[0]) return
+      const { codec } = await reader.read(segments[0].uri)
       videos.push({ rendition, codec, segments })
     }
     const entries = videos.map((video) => earlyMasterEntry(video, audio, spec.segmentSeconds))

@@ -1,3 +1,5 @@
+import { crc32, PACKET, STREAM_PID } from '../hls/ts-packets.ts'
+
 /**
  * Writes MPEG-TS (ISO/IEC 13818-1) with one H.264 stream. ffmpeg's own muxer would shift each joined piece by the
  * reordering delay of its encoder; here every time stamp follows from the number of the frame.
@@ -18,11 +20,9 @@ const REORDER_FRAMES = 2
 /** How long a decoder may hold a picture before its time, as ffmpeg's muxer sets it. */
 const BUFFER_TICKS = 0.7 * CLOCK
 
-const PACKET = 188
 const PAYLOAD = PACKET - 4
 const PAT_PID = 0
 const PMT_PID = 0x1000
-const STREAM_PID = 0x100
 
 export function openTsMuxer(): TsMuxer {
   const counters = new Map<number, number>()
@@ -111,13 +111,3 @@ const reserved = (pid: number) => [0xe0 | (pid >> 8), pid & 0xff]
 const H264 = 0x1b
 const PAT = sectionOf(0, 1, [0, 1, ...reserved(PMT_PID)])
 const PMT = sectionOf(2, 1, [...reserved(STREAM_PID), 0xf0, 0, H264, ...reserved(STREAM_PID), 0xf0, 0])
-
-/** The checksum of MPEG: polynomial 0x04c11db7, not reflected, without a final inversion. */
-function crc32(bytes: Buffer): number {
-  let crc = 0xffffffff
-  for (const byte of bytes) {
-    crc ^= byte << 24
-    for (let bit = 0; bit < 8; bit++) crc = crc & 0x80000000 ? (crc << 1) ^ 0x04c11db7 : crc << 1
-  }
-  return crc >>> 0
-}

@@ -19,7 +19,14 @@ import { type PassPlan, planCopiedPasses, planPasses, planReasonOf, planTakeover
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
 import { runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
-import { type VerifiedStream, type VerifiedVideo, verifyAudio, verifySameSpan, verifyVideo } from './verify.ts'
+import {
+  openSegmentReader,
+  type VerifiedStream,
+  type VerifiedVideo,
+  verifyAudio,
+  verifySameSpan,
+  verifyVideo,
+} from './verify.ts'
 
 export interface LadderRun {
   source: ProbedSource
@@ -257,6 +264,9 @@ interface PassWatch {
   watched: FirstPass | undefined
 }
 
+/** For a pass that no player follows: each look reads the playlist of each stream. */
+const CALM_LOOK_MS = 1000
+
 /** Undefined when the pass was stopped, because it ran ahead far enough. */
 async function encodeAndVerify(
   run: LadderRun,
@@ -276,8 +286,10 @@ async function encodeAndVerify(
     preset,
     copiesVideo: copied !== undefined,
   }
+  const reader = openSegmentReader(folder, signal)
   const early = earlyMasterPublisher(plan, {
     ...run,
+    reader,
     targetSeconds: typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
     onPlayable: () => {
       watched?.playable()
@@ -286,8 +298,12 @@ async function encodeAndVerify(
   })
   // A copy takes moments, and nothing of one that proves wrong may reach players.
   const isSilent = copied !== undefined
+  // Players have the smallest rendition while it is made.
+  const isFollowed = renditions.some(({ name }) => name === run.ladder[0]?.name)
   const report = await runEncodePass({
     ...{ ...run, pass, isSilent, onPublished: early, isEnough: watched?.isEnough },
+    ...(!isFollowed && { lookMs: CALM_LOOK_MS }),
+    inspect: async (name, uri) => name === AUDIO_NAME || reader.read(uri),
     onProgress: (fraction, frames) => {
       watched?.progressed(frames)
       onProgress(fraction)
@@ -300,7 +316,7 @@ async function encodeAndVerify(
     copied ? copiedLayout(copied, timeline) : segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
-    const made = await verifyVideo(folder, rendition, layoutOf(rendition), signal)
+    const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll)
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })
   }

@@ -17,8 +17,11 @@ export interface PublishedSegment extends Segment {
 }
 
 export interface Publisher {
-  /** Uploads the segments that are complete on disk, then the playlists that list them. May be called at any time. */
-  publishNew(names: readonly string[]): Promise<void>
+  /**
+   * Uploads the segments that are complete on disk, then the playlists that list them. May be called at any time. `inspect`
+   * sees each segment before it is uploaded, and keeps what it throws for from leaving.
+   */
+  publishNew(names: readonly string[], inspect?: Inspect): Promise<void>
   /** The same once the encoder has ended: afterwards the playlists carry ENDLIST. */
   publishRest(names: readonly string[]): Promise<void>
   /** The segments of a playlist that clients can see, and that the encoder of now has made. */
@@ -32,6 +35,9 @@ export interface Publisher {
   /** Removes all files that this publisher uploaded, for inputs that turned out to be bad during encoding. */
   withdraw(): Promise<void>
 }
+
+/** Is given the playlist of a segment and its file. */
+export type Inspect = (name: string, uri: string) => Promise<unknown>
 
 export interface PublisherOptions {
   store: ObjectStore
@@ -51,8 +57,9 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
   const keys = new Set<string>()
   const published = (name: string) => uploaded.get(name) ?? []
 
-  async function uploadSegment(name: string, segment: Segment): Promise<PublishedSegment> {
+  async function uploadSegment(name: string, segment: Segment, inspect?: Inspect): Promise<PublishedSegment> {
     const path = join(folder, segment.uri)
+    await inspect?.(name, segment.uri)
     const { size } = await stat(path)
     keys.add(prefix + segment.uri)
     const info = await store.upload(path, prefix + segment.uri, { contentType: SEGMENT_TYPE, signal })
@@ -67,13 +74,13 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
     await store.put(prefix + name, text, { contentType, size: Buffer.byteLength(text), signal })
   }
 
-  async function publishOne(name: string, ended: boolean): Promise<void> {
+  async function publishOne(name: string, ended: boolean, inspect?: Inspect): Promise<void> {
     const listed = (await readPlaylist(join(folder, `${name}.m3u8`)))?.segments ?? []
     const done = uploaded.get(name) ?? []
     if (listed.length === done.length && !ended) return
     for (let from = done.length; from < listed.length; from += AT_ONCE) {
       const batch = listed.slice(from, from + AT_ONCE)
-      done.push(...(await allEnded(batch.map((segment) => uploadSegment(name, segment)))))
+      done.push(...(await allEnded(batch.map((segment) => uploadSegment(name, segment, inspect)))))
     }
     uploaded.set(name, done)
     await list(name, done, ended)
@@ -97,12 +104,12 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
     }
   }
 
-  const publishAll = async (names: readonly string[], ended: boolean) => {
-    for (const name of names) await publishOne(name, ended)
+  const publishAll = async (names: readonly string[], ended: boolean, inspect?: Inspect) => {
+    for (const name of names) await publishOne(name, ended, inspect)
   }
 
   return {
-    publishNew: (names) => publishAll(names, false),
+    publishNew: (names, inspect) => publishAll(names, false, inspect),
     publishRest: (names) => publishAll(names, true),
     published,
     again: () => uploaded.clear(),

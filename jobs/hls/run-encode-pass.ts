@@ -6,7 +6,7 @@ import { presentationSeconds, type Source } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { passArguments } from './args.ts'
 import { type EncodePass, streamNames } from './encode-pass.ts'
-import type { Publisher } from './publisher.ts'
+import type { Inspect, Publisher } from './publisher.ts'
 
 export interface EncodePassRun {
   pass: EncodePass
@@ -18,6 +18,10 @@ export interface EncodePassRun {
   onProgress: (fraction: number, frames: number) => void
   /** Publishes nothing before the end. */
   isSilent?: boolean
+  /** Milliseconds between two looks for new segments. */
+  lookMs?: number
+  /** Sees each segment before it is published. */
+  inspect?: Inspect
   /** Called after every scan of the folder, when new segments may have been published. */
   onPublished?: () => Promise<void>
   /** Asked after that: whether what is published is enough, so that the pass stops where it is. */
@@ -49,9 +53,9 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
       run.onProgress(Math.min(1, (p.seconds ?? 0) / Math.max(0.1, seconds)), frames)
     },
   }).finally(() => ended.abort())
-  const publishing = publishUntil(ended.signal, async () => {
+  const publishing = publishUntil(ended.signal, run.lookMs ?? LOOK_MS, async () => {
     if (run.isSilent) return
-    await publisher.publishNew(streamNames(pass))
+    await publisher.publishNew(streamNames(pass), run.inspect)
     await run.onPublished?.()
     if (run.isEnough?.()) stop.abort(ENOUGH)
   }).catch((error: unknown) => {
@@ -69,9 +73,9 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
 /** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */
 export const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
 
-async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): Promise<void> {
+async function publishUntil(ended: AbortSignal, lookMs: number, publish: () => Promise<void>): Promise<void> {
   while (!ended.aborted) {
-    await sleep(LOOK_MS, undefined, { signal: ended }).catch(() => undefined)
+    await sleep(lookMs, undefined, { signal: ended }).catch(() => undefined)
     await publish()
   }
 }

@@ -1,15 +1,13 @@
-import { open, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
-import { runFfprobe } from '../ffmpeg/ffmpeg.ts'
-import { guardedInput } from '../ffmpeg/input.ts'
 import { type Rational, toNumber } from '../ffmpeg/rational.ts'
 import { TransientError } from '../runtime/failure.ts'
 import type { Rendition } from './ladder.ts'
 import type { Segment } from './media-playlist.ts'
 import { readPlaylist } from './publisher.ts'
+import { readSegment, type SegmentFacts } from './read-segment.ts'
 import { type Layout, segmentLengths } from './timeline.ts'
-import { readOpening } from './transport-stream.ts'
 
 export interface VerifiedStream {
   segments: (Segment & { bytes: number })[]
@@ -26,9 +24,51 @@ export interface VerifiedVideo extends VerifiedStream {
 const wrong = (name: string, what: string) =>
   new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${name}: ${what}`)
 
-const PROBE_LIMIT_MS = 1_800_000
 /** Seconds; covers the rounding of 90 kHz time stamps and of six decimals. */
 const TOLERANCE = 0.002
+
+/** Reads the segments of a folder, each once: what is read before it leaves need not be read again in the end. */
+export interface SegmentReader {
+  read(uri: string): Promise<SegmentFacts>
+  readAll: ReadStream
+}
+
+/** What a whole stream holds; throws where its segments do not fit each other. */
+export type ReadStream = (segments: readonly Pick<Segment, 'uri'>[]) => Promise<SegmentFacts>
+
+/** For H.264 in transport streams. */
+export function openSegmentReader(folder: string, signal: AbortSignal): SegmentReader {
+  const known = new Map<string, Promise<SegmentFacts>>()
+  const readNew = (uri: string) =>
+    readSegment(join(folder, uri)).catch((error: unknown) => {
+      throw wrong(uri, error instanceof Error ? error.message : 'cannot be read')
+    })
+  const read = (uri: string) => {
+    const facts = known.get(uri) ?? readNew(uri)
+    known.set(uri, facts)
+    return facts
+  }
+  return {
+    read,
+    async readAll(segments) {
+      const whole: SegmentFacts = { codec: '', frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] }
+      for (const { uri } of segments) {
+        signal.throwIfAborted()
+        const facts = await read(uri)
+        // A player may start with any segment, so each must carry the same parameter sets.
+        if (whole.codec !== '' && facts.codec !== whole.codec) {
+          throw wrong(uri, `is ${facts.codec}, not ${whole.codec}`)
+        }
+        whole.codec = facts.codec
+        whole.frames += facts.frames
+        whole.first = Math.min(whole.first, facts.first)
+        whole.last = Math.max(whole.last, facts.last)
+        whole.keyframes.push(...facts.keyframes)
+      }
+      return whole
+    },
+  }
+}
 
 /**
  * Reads the encoded rendition as a player would and checks that no frame is missing, that every listed segment exists,
@@ -39,18 +79,22 @@ export async function verifyVideo(
   folder: string,
   { name, frameRate }: Rendition,
   layoutOf: (frames: number) => Layout,
-  signal: AbortSignal,
+  readAll: ReadStream,
 ): Promise<VerifiedVideo> {
   const { segments } = await verifyFiles(folder, name)
-  const packets = await readPackets(join(folder, `${name}.m3u8`), signal)
-  if (packets.frames === 0) throw wrong(name, 'it has no frames')
-  const layout = layoutOf(packets.frames)
-  verifyKeyframes(name, packets, layout, toNumber(frameRate))
+  const stream = await readAll(segments)
+  const layout = layoutOf(stream.frames)
+  verifyKeyframes(name, stream, layout, toNumber(frameRate))
   verifyLengths(name, segments, layout, frameRate)
-  return { segments, frames: packets.frames, first: packets.first, codec: await verifyOpenings(folder, segments) }
+  return { segments, frames: stream.frames, first: stream.first, codec: stream.codec }
 }
 
-function verifyKeyframes(name: string, packets: Packets, { frames, keyframes, offset = 0 }: Layout, fps: number): void {
+function verifyKeyframes(
+  name: string,
+  packets: SegmentFacts,
+  { frames, keyframes, offset = 0 }: Layout,
+  fps: number,
+): void {
   const spanned = Math.round((packets.last - packets.first) * fps) + 1
   if (packets.frames !== frames || spanned !== frames) {
     throw wrong(name, `${packets.frames} frames over ${spanned} where ${frames} were due`)
@@ -77,18 +121,6 @@ function verifyLengths(name: string, segments: readonly Segment[], layout: Layou
       throw wrong(segment.uri, `lasts ${segment.seconds} s, not ${lengths[k]} s`)
     }
   }
-}
-
-/** A player may start with any segment, so each must carry the same parameter sets. */
-async function verifyOpenings(folder: string, segments: readonly Segment[]): Promise<string> {
-  let codec: string | undefined
-  for (const { uri } of segments) {
-    const opening = await readStart(join(folder, uri))
-    if (!opening?.randomAccess || !opening.codec) throw wrong(uri, 'does not begin with a keyframe')
-    codec ??= opening.codec
-    if (opening.codec !== codec) throw wrong(uri, `is ${opening.codec}, not ${codec}`)
-  }
-  return codec ?? ''
 }
 
 /** Audio is cut at its own frame boundaries, so only its total length is checked. */
@@ -123,40 +155,4 @@ async function verifyFiles(folder: string, name: string): Promise<VerifiedStream
     segments.push({ ...segment, bytes: size })
   }
   return { segments }
-}
-
-/** Parameter sets and the first slice are in the first packets, after those with the tables. */
-export async function readStart(path: string) {
-  const handle = await open(path)
-  try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(188 * 12), 0, 188 * 12, 0)
-    return readOpening(buffer.subarray(0, bytesRead))
-  } finally {
-    await handle.close()
-  }
-}
-
-type Packets = Awaited<ReturnType<typeof readPackets>>
-
-async function readPackets(playlist: string, signal: AbortSignal) {
-  const seen = { frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] as number[] }
-  const { code, complaints } = await runFfprobe({
-    args: [
-      ...['-select_streams', 'v:0', '-show_entries', 'packet=pts_time,flags', '-of', 'csv=p=0'],
-      ...guardedInput('own', playlist),
-    ],
-    signal,
-    limitMs: PROBE_LIMIT_MS,
-    onLine: (line) => {
-      const [time, flags = ''] = line.split(',')
-      if (!time || !Number.isFinite(Number(time))) return
-      const pts = Number(time)
-      seen.frames += 1
-      seen.first = Math.min(seen.first, pts)
-      seen.last = Math.max(seen.last, pts)
-      if (flags.startsWith('K')) seen.keyframes.push(pts)
-    },
-  })
-  if (code !== 0) throw wrong(playlist, `cannot be read: ${complaints.slice(-200)}`)
-  return seen
 }

@@ -21,7 +21,7 @@ const TARGET = 32
 
 const compiled = await mkdtemp(join(tmpdir(), 'keepsake-bench-api-'))
 try {
-  const program = await compileProgram('api-child', compiled)
+  const program = await compileProgram('test/bench/api-child', compiled)
   console.log(await inWorld((world) => measure(world, 'folder store', ROUNDS.folder), { program }))
   console.log(`\n${await withGateway(program)}`)
 } finally {

@@ -6,15 +6,15 @@ import { join } from 'node:path'
 const ROOT = join(import.meta.dirname, '../..')
 
 /**
- * Compiles one program of this folder as the image's are, into `folder`; returns the path of its JavaScript. Run from
- * its TypeScript a program holds the memory that Node needed for taking the types away.
+ * Compiles one program as the image's are, `test/bench/chunks` for example, into `folder`; returns the path of its
+ * JavaScript. Run from its TypeScript a program needs the CPU and holds the memory for taking the types away.
  */
 export async function compileProgram(name: string, folder: string): Promise<string> {
   const config = {
     extends: join(ROOT, 'tsconfig.build.json'),
     compilerOptions: { outDir: folder, rootDir: ROOT, noCheck: true, typeRoots: [join(ROOT, 'node_modules/@types')] },
     include: [],
-    files: [join(import.meta.dirname, `${name}.ts`)],
+    files: [join(ROOT, `${name}.ts`)],
   }
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config))
@@ -22,5 +22,5 @@ export async function compileProgram(name: string, folder: string): Promise<stri
   const child = spawn(process.execPath, [compiler, '-p', folder], { stdio: 'inherit' })
   const [code] = (await once(child, 'exit')) as [number | null]
   if (code !== 0) throw new Error(`${name} does not compile`)
-  return join(folder, 'test/bench', `${name}.js`)
+  return join(folder, `${name}.js`)
 }

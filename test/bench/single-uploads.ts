@@ -42,7 +42,7 @@ if (gateway) {
       S3_SECRET_KEY: secretKey,
       SCRATCH_FOLDER: compiled,
     }
-    const program = await compileProgram('api-child', compiled)
+    const program = await compileProgram('test/bench/api-child', compiled)
     console.log(await inWorld(measure, { program, settings }))
   } finally {
     await gateway.stop()

@@ -21,3 +21,7 @@ export function chooseChunk(
     open.find((chunk) => claims.get(chunk) === me) ?? open.find((chunk) => !claims.has(chunk)) ?? open.find(isOverdue)
   )
 }
+
+/** Where a pod begins to look; the one that leads has place 0. Pure. */
+export const startOf = (place: number, pods: number, chunks: number): number =>
+  Math.floor((place * chunks) / Math.max(2, pods)) % chunks

@@ -16,7 +16,7 @@ import type { Rendition } from '../ladder.ts'
 import type { PassPart } from '../pass-window.ts'
 import { explainPass, limitFor } from '../run-encode-pass.ts'
 import { firstFrameOf, segmentLayout } from '../timeline.ts'
-import { type VerifiedVideo, verifyVideo } from '../verify.ts'
+import { openSegmentReader, type VerifiedVideo, verifyVideo } from '../verify.ts'
 import type { ChunkPart, Protocol, SharedPlan } from './protocol.ts'
 
 export interface ChunkTools {
@@ -111,7 +111,12 @@ async function encodeAndVerify(run: ChunkRun, folder: string) {
   }
   const videos: ChunkPart['renditions'] = []
   for (const rendition of plan.renditions) {
-    const made = await verifyVideo(folder, rendition, layoutOf(pass, rendition), signal)
+    const made = await verifyVideo(
+      folder,
+      rendition,
+      layoutOf(pass, rendition),
+      openSegmentReader(folder, signal).readAll,
+    )
     videos.push({ name: rendition.name, ...described(made) })
   }
   return { videos, damaged: report.damaged, endedEarly: report.endedEarly }

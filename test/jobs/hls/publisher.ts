@@ -173,3 +173,17 @@ t.test('what is no playlist of ours is replaced', async (t) => {
     t.equal(await bench.seen(), 'aa')
   }
 })
+
+t.test('what is inspected leaves only when nothing is wrong with it', async (t) => {
+  const { publisher, store, write } = await openBench(t)
+  await write('a', 3)
+  const seen: string[] = []
+  const inspect = async (name: string, uri: string) => {
+    seen.push(`${name}/${uri}`)
+    if (uri === 'v_00001.ts') throw new Error('wrong')
+  }
+  await t.rejects(publisher.publishNew(['v'], inspect), { message: 'wrong' })
+  t.strictSame(seen.sort(), ['v/v_00000.ts', 'v/v_00001.ts', 'v/v_00002.ts'])
+  t.notOk(await store.head('p/v_00001.ts'))
+  t.notOk(await store.head('p/v.m3u8'), 'and no list names it')
+})

@@ -9,7 +9,7 @@ import { rational } from '../../../jobs/ffmpeg/rational.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { type MediaPlaylist, parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
-import { verifyVideo } from '../../../jobs/hls/verify.ts'
+import { openSegmentReader, verifyVideo } from '../../../jobs/hls/verify.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -91,7 +91,12 @@ async function framesOf(folder: string, { sides: [width, height], segmentSeconds
   const ladder = ladderOf({ width, height, frameRate: rational(FRAME_RATE) }, ['360p', '720p'])
   const timeline = timelineOf(ladder, segmentSeconds)
   const made = ladder.map((r) =>
-    verifyVideo(folder, r, (frames) => segmentLayout(timeline, r.frameRate, frames), signal),
+    verifyVideo(
+      folder,
+      r,
+      (frames) => segmentLayout(timeline, r.frameRate, frames),
+      openSegmentReader(folder, signal).readAll,
+    ),
   )
   return (await Promise.all(made)).map((video) => video.frames)
 }

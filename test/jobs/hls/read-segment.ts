@@ -1,0 +1,118 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { readSegment } from '../../../jobs/hls/read-segment.ts'
+import { adaptationOf, isUnitStart, PACKET, payloadStart, pidOf, STREAM_PID } from '../../../jobs/hls/ts-packets.ts'
+import { clip, ffmpeg } from '../../support/clips.ts'
+
+/** Verification reads segments itself: it must see what ffprobe sees, and refuse what no player could play. */
+const run = promisify(execFile)
+const folder = await mkdtemp(join(tmpdir(), 'keepsake-read-'))
+t.teardown(() => rm(folder, { recursive: true, force: true }))
+
+const HLS = ['-f', 'hls', '-hls_time', '2', '-hls_playlist_type', 'event']
+const ENCODE = ['-c:v', 'libx264', '-preset', 'veryfast', '-force_key_frames', 'expr:gte(t,n_forced*2)', '-g', '999']
+await ffmpeg([
+  ...['-i', await clip('landscape'), '-map', '0:v:0', ...ENCODE, '-output_ts_offset', '10', ...HLS],
+  ...['-hls_segment_filename', join(folder, 'made_%05d.ts'), join(folder, 'made.m3u8')],
+])
+await ffmpeg([
+  ...['-i', await clip('early'), '-map', '0:v:0', '-c', 'copy', ...HLS],
+  ...['-hls_segment_filename', join(folder, 'copied_%05d.ts'), join(folder, 'copied.m3u8')],
+])
+const MADE = join(folder, 'made_00000.ts')
+
+async function probed(path: string) {
+  const { stdout } = await run(
+    'ffprobe',
+    ['-v', 'error', '-select_streams', 'v:0', '-show_entries', 'packet=pts_time,flags', '-of', 'csv=p=0', path],
+    { maxBuffer: 1 << 24 },
+  )
+  const packets = [...stdout.matchAll(/^(\d+\.\d+),(K?)/gm)].map(([, at, key]) => ({
+    at: Number(at),
+    isKey: key === 'K',
+  }))
+  const times = packets.map(({ at }) => at)
+  return {
+    frames: packets.length,
+    first: Math.min(...times),
+    last: Math.max(...times),
+    keyframes: packets.filter(({ isKey }) => isKey).map(({ at }) => at),
+  }
+}
+
+t.test(
+  'it reads what ffprobe reads: of an encoder with frames in another order, and of a copy with many keyframes',
+  async (t) => {
+    for (const name of ['made_00000.ts', 'copied_00000.ts', 'copied_00001.ts']) {
+      const { codec, ...facts } = await readSegment(join(folder, name))
+      const wanted = await probed(join(folder, name))
+      const rounded = (times: number[]) => times.map((time) => time.toFixed(6))
+      t.ok(facts.frames > 1 && facts.keyframes.length > 0, name)
+      t.equal(facts.frames, wanted.frames, name)
+      t.strictSame(
+        rounded([facts.first, facts.last, ...facts.keyframes]),
+        rounded([wanted.first, wanted.last, ...wanted.keyframes]),
+        name,
+      )
+      t.match(codec, /^avc1\.[0-9a-f]{6}$/)
+    }
+  },
+)
+
+/** Of the packets of a segment, those that `of` gives back. */
+async function changed(name: string, of: (packets: Buffer[]) => Buffer[]): Promise<string> {
+  const bytes = await readFile(MADE)
+  const packets = Array.from({ length: bytes.length / PACKET }, (_, k) =>
+    Buffer.from(bytes.subarray(k * PACKET, (k + 1) * PACKET)),
+  )
+  const path = join(folder, `${name}.ts`)
+  await writeFile(path, Buffer.concat(of(packets)))
+  return path
+}
+
+const isOfStream = (packet: Buffer) => pidOf(packet, 0) === STREAM_PID
+const without = (packets: Buffer[], k: number) => packets.filter((_, i) => i !== k)
+/** Numbers the packets of the stream anew, so that nothing but what was taken out is wrong. */
+const renumbered = (packets: Buffer[]): Buffer[] => {
+  let k = 0
+  for (const packet of packets.filter(isOfStream)) packet[3] = ((packet[3] ?? 0) & 0xf0) | (k++ & 0x0f)
+  return packets
+}
+const secondPicture = (packets: Buffer[]) => packets.findIndex((p, i) => i > 8 && isOfStream(p) && isUnitStart(p, 0))
+
+t.test('it refuses what a player would stumble over', async (t) => {
+  const table: [string, RegExp, (packets: Buffer[]) => Buffer[]][] = [
+    ['a packet is missing', /a packet is missing/, (p) => without(p, p.length - 5)],
+    ['no tables', /no table names its stream/, (p) => p.filter(isOfStream)],
+    ['a broken table', /no table names its stream/, (p) => p.map((one) => (isOfStream(one) ? one : damaged(one)))],
+    ['no beginning', /does not begin with a picture/, (p) => without(p, p.findIndex(isOfStream))],
+    ['no keyframe', /does not begin with a keyframe/, (p) => [...tablesOf(p), ...p.slice(secondPicture(p))]],
+    ['marked as damaged', /a packet is damaged/, (p) => p.map((one, k) => (k === 20 ? marked(one) : one))],
+    ['not a packet', /not a transport stream/, (p) => p.map((one, k) => (k === 20 ? Buffer.alloc(PACKET) : one))],
+    ['half a packet', /half a packet/, (p) => [...p, Buffer.alloc(7)]],
+    ['nothing', /has no frames/, (p) => tablesOf(p)],
+    ['a picture without a slice', /without a slice/, (p) => p.slice(0, secondPicture(p)).map(blanked)],
+  ]
+  for (const [name, fault, change] of table)
+    await t.rejects(readSegment(await changed(name, change)), { message: fault }, name)
+  const whole = await readSegment(await changed('whole', renumbered))
+  t.ok(whole.frames > 1, 'and nothing that is whole')
+})
+
+const tablesOf = (packets: Buffer[]) => packets.filter((packet) => !isOfStream(packet))
+function damaged(packet: Buffer): Buffer {
+  const at = 4 + adaptationOf(packet, 0) + 11
+  packet[at] = (packet[at] ?? 0) ^ 1
+  return packet
+}
+function marked(packet: Buffer): Buffer {
+  packet[1] = (packet[1] ?? 0) | 0x80
+  return packet
+}
+/** Zeros in place of the picture; the header of its PES packet has 19 bytes. */
+const blanked = (packet: Buffer): Buffer =>
+  isOfStream(packet) ? packet.fill(0, payloadStart(packet, 0) + (isUnitStart(packet, 0) ? 19 : 0)) : packet

@@ -1,0 +1,123 @@
+import { cp, mkdtemp, readFile, rm, unlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { rational } from '../../../jobs/ffmpeg/rational.ts'
+import { type Layout, segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
+import { PACKET } from '../../../jobs/hls/ts-packets.ts'
+import { openSegmentReader, verifyVideo } from '../../../jobs/hls/verify.ts'
+import { clip, ffmpeg } from '../../support/clips.ts'
+
+/** What an encoder has made is not committed unless it is what the layout requires. */
+const FRAMES = 130
+const frameRate = rational(10)
+const rendition = { name: 'v', width: 320, height: 240, frameRate, step: 1, maxrate: 1, bufsize: 2 } as const
+const timeline = timelineOf([rendition], 2)
+const { signal } = new AbortController()
+
+const place = await mkdtemp(join(tmpdir(), 'keepsake-verify-'))
+t.teardown(() => rm(place, { recursive: true, force: true }))
+const [whole, other] = [join(place, 'whole'), join(place, 'other')]
+await make(whole, 'high')
+await make(other, 'baseline')
+
+async function make(folder: string, profile: string): Promise<void> {
+  await cp(await clip('early'), join(folder, 'source.mp4'), { recursive: true })
+  await ffmpeg([
+    ...[
+      '-i',
+      join(folder, 'source.mp4'),
+      '-map',
+      '0:v:0',
+      '-c:v',
+      'libx264',
+      '-preset',
+      'veryfast',
+      '-profile:v',
+      profile,
+    ],
+    ...['-force_key_frames', 'expr:gte(t,n_forced*2)', '-g', '999', '-f', 'hls', '-hls_time', '2'],
+    ...['-hls_playlist_type', 'event', '-hls_segment_filename', join(folder, 'v_%05d.ts'), join(folder, 'v.m3u8')],
+  ])
+}
+
+let copies = 0
+async function changed(change: (folder: string) => Promise<void>): Promise<string> {
+  const folder = join(place, `copy-${copies++}`)
+  await cp(whole, folder, { recursive: true })
+  await change(folder)
+  return folder
+}
+const rewrite = async (path: string, of: (bytes: Buffer) => Buffer) => writeFile(path, of(await readFile(path)))
+const playlist = (of: (text: string) => string) => (folder: string) =>
+  rewrite(join(folder, 'v.m3u8'), (bytes) => Buffer.from(of(bytes.toString())))
+const layout = (frames: number) => segmentLayout(timeline, frameRate, frames)
+const verified = (folder: string, wanted: (frames: number) => Layout = layout) =>
+  verifyVideo(folder, rendition, wanted, openSegmentReader(folder, signal).readAll)
+
+t.test('what is whole is verified, and described', async (t) => {
+  const made = await verified(whole)
+  t.equal(made.frames, FRAMES)
+  t.equal(made.segments.length, 7)
+  t.match(made.codec, /^avc1\.64/)
+  t.ok(made.first >= 0 && made.segments.every(({ bytes }) => bytes > 0))
+})
+
+t.test('whatever is not as it is due is refused', async (t) => {
+  const second = (folder: string) => join(folder, 'v_00001.ts')
+  const table: [string, RegExp, (folder: string) => Promise<void>][] = [
+    ['a missing segment', /v_00001\.ts: is listed but missing/, (f) => unlink(second(f))],
+    ['an empty one', /v_00001\.ts: is listed but missing or empty/, (f) => writeFile(second(f), '')],
+    ['no end', /its playlist is not complete/, playlist((text) => text.replace('#EXT-X-ENDLIST\n', ''))],
+    [
+      'another length',
+      /v_00002\.ts: lasts 1\.5 s, not 2 s/,
+      playlist((text) => text.replace('2.000000,\nv_00002', '1.5,\nv_00002')),
+    ],
+    ['a lost one', /110 frames over 130/, playlist((text) => text.replace('#EXTINF:2.000000,\nv_00001.ts\n', ''))],
+    ['a lost packet', /v_00001\.ts: a packet is missing/, (f) => rewrite(second(f), without)],
+    ['one cut short', /v_00001\.ts: half a packet/, (f) => rewrite(second(f), (bytes) => bytes.subarray(0, 1000))],
+    ['another codec', /v_00001\.ts: is avc1\.42.*, not avc1\.64/, (f) => cp(second(other), second(f))],
+  ]
+  for (const [what, message, change] of table) {
+    const folder = await changed(change)
+    await t.rejects(verified(folder), { reason: 'VerificationFailed', message }, what)
+  }
+  const due: [string, RegExp, Layout][] = [
+    ['more frames', /130 frames over 130 where 131 were due/, { ...layout(FRAMES), frames: 131 }],
+    [
+      'another keyframe',
+      /7 keyframes where 8 were due/,
+      { ...layout(FRAMES), keyframes: [0, 10, 20, 40, 60, 80, 100, 120] },
+    ],
+    [
+      'a keyframe elsewhere',
+      /keyframe 1 is frame 20.*, not 21/,
+      { ...layout(FRAMES), keyframes: [0, 21, 40, 60, 80, 100, 120] },
+    ],
+  ]
+  for (const [what, message, wanted] of due) {
+    await t.rejects(
+      verified(whole, () => wanted),
+      { reason: 'VerificationFailed', message },
+      what,
+    )
+  }
+})
+
+/** A packet in the middle. */
+function without(bytes: Buffer): Buffer {
+  const at = PACKET * Math.floor(bytes.length / PACKET / 2)
+  return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + PACKET)])
+}
+
+t.test('a segment that was read before it left is not read again', async (t) => {
+  const folder = await changed(async () => {})
+  const reader = openSegmentReader(folder, signal)
+  await reader.read('v_00001.ts')
+  await rewrite(join(folder, 'v_00001.ts'), without)
+  await rewrite(join(folder, 'v_00002.ts'), without)
+  await t.rejects(verifyVideo(folder, rendition, layout, reader.readAll), {
+    message: /v_00002\.ts: a packet is missing/,
+  })
+})
