@@ -19,8 +19,6 @@ const COUNTS = [1, 2]
 const CLOCK_TICKS = 100
 const MIB = 2 ** 20
 
-console.log(await inWorld(measure))
-
 async function measure(world: World): Promise<string> {
   await fillMedia(world, ROWS)
   const apis: Child[] = []
@@ -100,3 +98,5 @@ function table(apis: Child[], costs: Cost[][]): string {
     ...rows,
   ].join('\n')
 }
+
+console.log(await inWorld(measure))
