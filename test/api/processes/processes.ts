@@ -1,5 +1,6 @@
 import { request } from 'node:http'
 import t, { type Test } from 'tap'
+import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { isRunning, startApiProcesses } from '../../support/api-processes.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -73,8 +74,7 @@ t.test('SIGTERM drains all: not ready at once, requests are served, and those th
   const api = await start(t, { DRAIN_SECONDS: '3' })
   await api.isReady()
   const pids = api.pids()
-  const running = [slowRequest(api.port), slowRequest(api.port)]
-  await Promise.all(running.map(({ begun }) => begun))
+  const running = [await slowUpload(api.port), await slowUpload(api.port)]
   api.child.kill('SIGTERM')
   await eventually('the replica is not ready', async () => (await api.probe('/readyz')) === 503)
   t.equal((await api.get('/openapi.json')).status, 200, 'still served')
@@ -85,7 +85,7 @@ t.test('SIGTERM drains all: not ready at once, requests are served, and those th
     ),
   )
   t.ok(pids.every(isRunning), 'both wait for their request')
-  for (const { finish } of running) t.equal(await finish(), 400, 'an answer of the API')
+  for (const finish of running) t.equal(await finish(), 415, 'no picture: an answer of the API')
   t.strictSame(await api.exited, [0, null])
   t.notOk(pids.some(isRunning))
   t.equal(api.errors(), '')
@@ -147,19 +147,36 @@ t.test('more processes than the settings can be shared by are a mistake', async 
   for (const name of ['DATABASE_CONNECTIONS', 'API_PROCESSES']) t.match(api.errors(), new RegExp(`^ {2}${name}`, 'm'))
 })
 
-/** A sign-in whose body arrives only when it is asked to. */
-function slowRequest(port: number) {
-  const req = request({ port, host: '127.0.0.1', method: 'POST', path: '/v1/api/auth/login', agent: false })
-  req.setHeader('content-type', 'application/json')
-  req.setHeader('content-length', 2)
+/** A file of a member whose last bytes arrive only when they are asked to: an API waits half a minute for them. */
+async function slowUpload(port: number) {
+  const [orgId, userId] = [newUuid(), newUuid()]
+  const { database, identity } = world
+  await database.admin.query('insert into organizations (id, name) values ($1, $2)', [orgId, 'Slow'])
+  await database.admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [
+    userId,
+    identity.issuer,
+    userId,
+  ])
+  await database.admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'owner')`, [
+    orgId,
+    userId,
+  ])
+  const token = await identity.token({ sub: userId, roles: ['ROLE_USER'] })
+  const path = `/v1/api/media/${formatId('organization', orgId)}/single`
+  const req = request({ port, host: '127.0.0.1', method: 'POST', path, agent: false })
+  const [head, tail] = [
+    '--x\r\nContent-Disposition: form-data; name="file"; filename="a.jpg"\r\n\r\n',
+    'no\r\n--x--\r\n',
+  ]
+  req.setHeader('authorization', `Bearer ${token}`)
+  req.setHeader('content-type', 'multipart/form-data; boundary=x')
+  req.setHeader('content-length', head.length + tail.length)
   const status = new Promise<number | undefined>((resolve, reject) => {
     req.on('response', (res) => resolve(res.resume().statusCode)).on('error', reject)
   })
-  return {
-    begun: new Promise<void>((resolve) => void req.write('{', () => resolve())),
-    finish: () => {
-      req.end('}')
-      return status
-    },
+  await new Promise<void>((resolve) => void req.write(head, () => resolve()))
+  return () => {
+    req.end(tail)
+    return status
   }
 }
