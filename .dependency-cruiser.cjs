@@ -22,7 +22,7 @@ const OPERATOR_ACTS =
   '^operator/(jobs/(caches|gpu-nodes)|(program|retention-policy)/(observe|reconcile|receive-progress|resources|writer))\\.ts$'
 /** What knows all features: the list, what is made of it, and the programs. */
 const COMPOSITION =
-  '^api/((app|features|command-line|server|program|main|cli|generate-[a-z-]+)|[a-z-]+/(main|program))\\.ts$'
+  '^api/((app|features|command-line|server|serve|program|main|cli|generate-[a-z-]+)|[a-z-]+/(main|program))\\.ts$'
 
 module.exports = {
   forbidden: [

@@ -57,6 +57,13 @@ export const ApiConfig = StoreConfig.extend({
     .string()
     .regex(/^(\/[a-z0-9-]+)+$/)
     .default('/v1'),
+  /**
+   * Processes that serve the same ports: as many as the replica has cores. They share DATABASE_CONNECTIONS, MAX_BODIES
+   * and MAX_EVENT_STREAMS; each counts rate limits alone, as replicas do.
+   */
+  API_PROCESSES: int(1, 64).default(1),
+  /** The number of this one; the program sets it for the processes that it starts. */
+  API_PROCESS: int(1, 64).default(1),
   TRUST_PROXY_HOPS: int(0, 10).default(0),
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),
   DATABASE_CONNECTIONS: int(1, 200).default(10),
@@ -104,9 +111,9 @@ export const ApiConfig = StoreConfig.extend({
   PUSH_HOSTS: PushHosts,
   /** Multiplies every rate limit; 0 switches them off. */
   RATE_LIMIT_FACTOR: z.coerce.number().min(0).max(1_000_000).default(1),
-  /** Streamed request bodies (files, chunks) that this process receives at the same time. */
+  /** Streamed request bodies (files, chunks) that this replica receives at the same time. */
   MAX_BODIES: int(1, 10_000).default(128),
-  /** Event streams that this process keeps open. */
+  /** Event streams that this replica keeps open. */
   MAX_EVENT_STREAMS: int(1, 100_000).default(2000),
   /** Bytes that one user may store in all organizations together: originals, and announced sizes of open uploads. */
   USER_QUOTA_BYTES: int(0, 2 ** 50).default(200 * 1024 ** 3),
@@ -115,11 +122,20 @@ export const ApiConfig = StoreConfig.extend({
   CHECK_RESPONSES: flag.default(false),
   DRAIN_SECONDS: int(0, 300).default(8),
   KEEPSAKE_FAILPOINT: z.string().optional(),
-}).refine((config) => config.AUTH_TOKEN_USE !== undefined || !takesIdTokens(config), {
-  path: ['AUTH_TOKEN_USE'],
-  message:
-    'is needed when AUTH_TOKEN_TYPE is none, or JWT with a client id in AUTH_AUDIENCE, or an ID token could be used as an access token',
 })
+  .refine((config) => config.API_PROCESSES === 1 || config.DATABASE_CONNECTIONS >= 2 * config.API_PROCESSES, {
+    path: ['DATABASE_CONNECTIONS'],
+    message: 'must be at least two for each of API_PROCESSES',
+  })
+  .refine((config) => Math.min(config.MAX_BODIES, config.MAX_EVENT_STREAMS) >= config.API_PROCESSES, {
+    path: ['API_PROCESSES'],
+    message: 'must not exceed MAX_BODIES or MAX_EVENT_STREAMS',
+  })
+  .refine((config) => config.AUTH_TOKEN_USE !== undefined || !takesIdTokens(config), {
+    path: ['AUTH_TOKEN_USE'],
+    message:
+      'is needed when AUTH_TOKEN_TYPE is none, or JWT with a client id in AUTH_AUDIENCE, or an ID token could be used as an access token',
+  })
 
 interface TokenKinds {
   AUTH_TOKEN_TYPE: string

@@ -15,7 +15,7 @@ import type { Database } from './db/db.ts'
 import { listenForNotifications } from './db/notification-listener.ts'
 import { openLedgerWatch } from './features/erasure/ledger-watch.ts'
 import { openLinks } from './features/media/delivery/links.ts'
-import { openMetrics } from './health/metrics.ts'
+import { metricsListener, openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
 import { openBodies } from './http/bodies.ts'
@@ -25,11 +25,13 @@ import { databaseShares } from './limits/capacity.ts'
 import { fairDatabase } from './limits/fair-database.ts'
 import { openLimits } from './limits/limits.ts'
 import { openSharedCounters } from './limits/queries.ts'
+import type { Siblings } from './processes/siblings.ts'
 import { cursors } from './requests/cursor.ts'
 
 export interface RunningApi {
   publicUrl: string
   internalUrl: string
+  /** Empty where there are siblings. */
   metricsUrl: string
   /** Reports not ready, waits `DRAIN_SECONDS`, refuses new connections, and ends after the last response. */
   close(): Promise<void>
@@ -41,6 +43,8 @@ export interface ApiParts {
   store: ObjectStore
   log: Log
   clock: Clock
+  /** The other processes of the replica: they answer probes together, and the metrics of all are served elsewhere. */
+  siblings?: Siblings | undefined
 }
 
 const FINISH_MS = 60_000
@@ -48,7 +52,7 @@ const INTERNAL_FINISH_MS = 2000
 
 /** Serves the API on three ports: public, cluster-internal and metrics. Port 0 selects a free port. */
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
-  const { config, db, log, clock } = parts
+  const { config, db, log, clock, siblings } = parts
   const auth = openAuth({ ...parts, onRevoked: (user) => streams.recheck(user) })
   const services = openServiceAuth(parts)
   const bodies = openBodies({
@@ -58,13 +62,14 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   })
   const rules = databaseShares(db.pool.options.max, config.RATE_LIMIT_FACTOR)
   const fair = fairDatabase(db, rules, () => metrics.shed('transaction'))
-  const metrics = openMetrics({
+  const gauges = {
     keyAge: () => auth.keys.ageSeconds(),
     revocationAge: () => auth.revocations.ageSeconds(),
     bodies: bodies.taken,
     transactions: fair.taken,
     eventStreams: () => streams.open(),
-  })
+  }
+  const metrics = openMetrics(gauges, siblings?.number)
   const now = () => performance.now()
   const limits = openLimits({
     factor: config.RATE_LIMIT_FACTOR,
@@ -140,13 +145,14 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     services && createInternalApp(deps, { ...options, authenticate: services.authenticate, trustProxyHops: 0 })
   const listeners = [
     app as RequestListener,
-    probes(state.ready, log, internalApp as RequestListener | undefined),
-    metrics.listener,
+    probes(siblings ?? { ready: state.ready }, log, internalApp as RequestListener | undefined),
+    ...(siblings ? [] : [metricsListener(metrics.read)]),
   ]
   const servers = listeners.map((listener) => openServer(listener, { log }))
   const ports = [config.PORT, config.INTERNAL_PORT, config.METRICS_PORT]
   try {
     await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))
+    await siblings?.join({ ready: state.ready, metrics: metrics.read })
   } catch (error) {
     await Promise.all([stopAuth(), refusals.close(), notifications.close()])
     await Promise.all(servers.map((server) => server.close(0)))

@@ -54,7 +54,9 @@ export function listenForNotifications(o: ListenOptions): NotificationListener {
     mine.on('error', (error) => o.log.warn({ err: error }, 'notifications interrupted'))
     mine.on('notification', ({ channel, payload }) => tell(channel, payload))
     try {
-      await mine.connect()
+      // The promise of `connect` never settles when `end` is called before the connection is there.
+      const closed = ended.then(() => Promise.reject(new Error('closed while it connected')))
+      await Promise.race([mine.connect(), closed])
       const channels = [...heard.keys()]
       if (channels.length > 0) await mine.query(listenTo(channels))
       listening = mine
@@ -71,7 +73,9 @@ export function listenForNotifications(o: ListenOptions): NotificationListener {
   async function loop(): Promise<void> {
     for (let failures = 0; !stopped.signal.aborted; ) {
       const since = performance.now()
-      await connected().catch((error: unknown) => o.log.warn({ err: error }, 'cannot listen to the database'))
+      await connected().catch((error: unknown) => {
+        if (!stopped.signal.aborted) o.log.warn({ err: error }, 'cannot listen to the database')
+      })
       failures = performance.now() - since > 10_000 ? 0 : failures + 1
       const pause = Math.min(10_000, 100 * 2 ** failures)
       await sleep(pause, undefined, { signal: stopped.signal }).catch(() => {})

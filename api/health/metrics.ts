@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Served } from '../http/access-log.ts'
 import type { Arrival } from '../http/bodies.ts'
 
@@ -12,9 +12,12 @@ export interface Metrics {
   shed(kind: Arrival | 'transaction' | 'event-stream'): void
   /** Counts an event stream that ended. */
   streamEnded(why: string): void
-  /** Answers `GET /metrics` in Prometheus' text format, and nothing else. */
-  listener: RequestListener
+  /** All of them, for `metricsListener`, here or in another process. */
+  read(): Promise<MetricsOf[]>
 }
+
+/** The metrics of one process, as values. */
+export type MetricsOf = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /** Values that are read at every scrape. */
 export interface Gauges {
@@ -30,8 +33,10 @@ export interface Gauges {
   eventStreams(): number
 }
 
-export function openMetrics(gauges: Gauges): Metrics {
+/** `process`: the label of each value, where a replica has several processes. */
+export function openMetrics(gauges: Gauges, process?: number): Metrics {
   const register = new Registry()
+  if (process !== undefined) register.setDefaultLabels({ process: String(process) })
   collectDefaultMetrics({ register })
   const duration = new Histogram({
     name: 'http_request_duration_seconds',
@@ -105,12 +110,28 @@ export function openMetrics(gauges: Gauges): Metrics {
     shed: (kind) => shed.inc({ kind }),
     served: ({ method, route, status, seconds }) =>
       duration.observe({ method, route, status: String(status) }, seconds),
-    listener: (req, res) => {
-      if (req.url !== '/metrics' || req.method !== 'GET') return void res.writeHead(404).end()
-      register.metrics().then(
-        (text) => res.writeHead(200, { 'Content-Type': register.contentType }).end(text),
-        () => res.writeHead(500).end(),
-      )
-    },
+    read: async () => [await register.getMetricsAsJSON()],
   }
+}
+
+/** Answers `GET /metrics` in Prometheus' text format, and nothing else. */
+export function metricsListener(read: () => Promise<MetricsOf[]>): RequestListener {
+  return (req, res) => {
+    if (req.url !== '/metrics' || req.method !== 'GET') return void res.writeHead(404).end()
+    textOf(read).then(
+      (text) => res.writeHead(200, { 'Content-Type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
+      () => res.writeHead(500).end(),
+    )
+  }
+}
+
+/**
+ * Values of several processes differ in their label, so none are added up here: a counter of a process that was replaced
+ * begins at 0, which Prometheus understands, while a sum that falls would count the others again.
+ */
+async function textOf(read: () => Promise<MetricsOf[]>): Promise<string> {
+  const processes = await read()
+  // What says to be averaged or left out would be, with one value for each set of labels or not.
+  const kept = processes.map((metrics) => metrics.map((metric) => ({ ...metric, aggregator: 'sum' })))
+  return AggregatorRegistry.aggregate(kept).metrics()
 }

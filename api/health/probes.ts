@@ -1,13 +1,23 @@
 import type { RequestListener } from 'node:http'
 import type { Log } from '../../lib/runtime/log.ts'
 
+/** Each throws where it is not so. */
+export interface Health {
+  /** Of this process it needs no proof but an answer. */
+  alive?(): Promise<void>
+  ready(): Promise<void>
+}
+
 /**
- * Probes on a port that only the cluster reaches. `/livez` succeeds while the event loop runs: a restart helps against
- * no other failure. `/readyz` tells whether this replica should receive requests. Any other path is 404, unless there are
- * others.
+ * Probes on a port that only the cluster reaches. `/livez` succeeds while the event loop runs, of each process
+ * where there are several: a restart helps against no other failure. `/readyz` tells whether this replica should receive
+ * requests. Any other path is 404, unless there are others.
  */
-export function probes(ready: () => Promise<void>, log: Log, others?: RequestListener): RequestListener {
-  const answers: Record<string, () => Promise<void>> = { '/livez': async () => {}, '/readyz': ready }
+export function probes(health: Health, log: Log, others?: RequestListener): RequestListener {
+  const answers: Record<string, () => Promise<void>> = {
+    '/livez': health.alive ?? (async () => {}),
+    '/readyz': health.ready,
+  }
   return (req, res) => {
     const say = (status: number, text: string) =>
       res

@@ -51,7 +51,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   const state = readiness(db, async () => void (await Promise.all(gates.map((gate) => gate.ready()))))
   const metrics = openWorkerMetrics(db)
   // The parts that can fail start first: a port in use must not leave loops running.
-  const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
+  const health = await serveAside(probes({ ready: state.ready }, log), config.HOST, config.HEALTH_PORT)
   let metricsServer: SideServer
   try {
     metricsServer = await serveAside(metricsListener(metrics), config.HOST, config.METRICS_PORT)

@@ -39,7 +39,8 @@ export interface Lifecycle {
 
 /**
  * Closes resources in reverse order. Gives up after `deadlineMs`, so that a stuck closer cannot block the shutdown. With
- * `exit` the process belongs to this lifecycle: it ends with it, and an uncaught error ends it with status 1.
+ * `exit` the process belongs to this lifecycle: it ends with it, with `process.exitCode` if that is set, and an uncaught error
+ * ends it with status 1.
  */
 export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boolean; exit?: boolean }): Lifecycle {
   const controller = new AbortController()
@@ -68,7 +69,7 @@ export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boo
       const outcome = await Promise.race([closeAll(), late])
       clearTimeout(timer)
       if (outcome === 'late') log.error({ deadlineMs: options.deadlineMs }, 'gave up waiting')
-      if (options.exit) process.exit(outcome === 'late' ? 1 : 0)
+      if (options.exit) process.exit(outcome === 'late' ? 1 : process.exitCode)
     })()
     return stopping
   }

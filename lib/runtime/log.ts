@@ -23,6 +23,8 @@ const paths = SECRET_FIELDS.flatMap((f) => [f, `*.${f}`, `*.*.${f}`, `*.*.*.${f}
 
 export interface LogOptions {
   program: string
+  /** Its number, where a program has several processes. */
+  process?: number
   level?: string
   /** 1, standard output, when left out. */
   fd?: number
@@ -30,6 +32,8 @@ export interface LogOptions {
   to?: DestinationStream
   /** In place of a file descriptor: gets the lines of one turn of the event loop together. */
   toInTurns?: DestinationStream
+  /** Whether other processes write to the same file descriptor, which may be a pipe. */
+  isShared?: boolean
 }
 
 /**
@@ -40,7 +44,7 @@ export function openLog(options: LogOptions): Log {
   return pino(
     {
       level: options.level ?? 'info',
-      base: { program: options.program },
+      base: { program: options.program, ...(options.process && { process: options.process }) },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths, censor: '[redacted]' },
@@ -56,11 +60,17 @@ export function openLog(options: LogOptions): Log {
         },
       },
     },
-    options.to ?? oncePerTurn(options.toInTurns ?? pino.destination({ fd: options.fd ?? 1, sync: true })),
+    options.to ??
+      oncePerTurn(
+        options.toInTurns ?? pino.destination({ fd: options.fd ?? 1, sync: true }),
+        options.isShared ? PIPE_BYTES : Number.POSITIVE_INFINITY,
+      ),
   )
 }
 
 const WARN = 40
+/** A write of more bytes to a full pipe may have those of another process in its middle: PIPE_BUF of Linux. */
+const PIPE_BYTES = 4096
 /** The lines of each log that the current turn has not written yet. */
 const unwritten = new Set<() => void>()
 process.on('exit', writeLogs)
@@ -73,14 +83,16 @@ export function writeLogs(): void {
 /**
  * Writes the lines of one turn of the event loop together: one system call for each request would be a tenth of its
  * cost. A line of `warn` or above is written at once, after those before it. A process killed with SIGKILL loses at most
- * the `info` lines of its last turn.
+ * the `info` lines of its last turn. Lines are written together only up to `mostBytes`.
  */
-function oncePerTurn(to: DestinationStream): DestinationStream {
+function oncePerTurn(to: DestinationStream, mostBytes: number): DestinationStream {
   let lines = ''
+  let bytes = 0
   const write = () => {
     unwritten.delete(write)
     const text = lines
     lines = ''
+    bytes = 0
     if (text !== '') to.write(text)
   }
   return {
@@ -88,11 +100,14 @@ function oncePerTurn(to: DestinationStream): DestinationStream {
     [Symbol.for('pino.metadata')]: true,
     lastLevel: 0,
     write(line: string) {
+      const more = Buffer.byteLength(line)
+      if (bytes + more > mostBytes) write()
       if (lines === '') {
         unwritten.add(write)
         setImmediate(write)
       }
       lines += line
+      bytes += more
       if (this.lastLevel >= WARN) write()
     },
   } as DestinationStream & { lastLevel: number }

@@ -15,6 +15,7 @@ export interface Usage {
 }
 
 export interface Child {
+  pid: number
   url: string
   usage(): Promise<Usage>
   /** After a garbage collection. */
@@ -42,6 +43,7 @@ export async function startChild(file: string, folder: string, env: Record<strin
     return answer
   }
   return {
+    pid: child.pid ?? 0,
     url: await addressIn(logFile, child),
     usage: () => ask('usage'),
     collected: () => ask('collect'),

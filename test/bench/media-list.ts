@@ -4,6 +4,7 @@ import { drizzle } from '../../api/db/orm.ts'
 import * as schema from '../../api/db/schema/index.ts'
 import { listMedia } from '../../api/features/media/queries.ts'
 import { type Child, startChild } from './children.ts'
+import { fillMedia, ROWS } from './many-media.ts'
 import { type Cost, costsOf, type Side as Measured, shapesOf } from './rounds.ts'
 import { inWorld, median, type World } from './world.ts'
 
@@ -13,7 +14,6 @@ import { inWorld, median, type World } from './world.ts'
  * both; medians of the rounds are compared. `BENCH_ROUNDS` (15) changes how many.
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 15)
-const ROWS = 5000
 const LIMIT = 20
 const TARGET = 1.7
 const BASELINES = ['the query alone, as superuser', 'the query in the scope of the organization']
@@ -28,7 +28,7 @@ interface Side {
 console.log(await inWorld(measure))
 
 async function measure(world: World): Promise<string> {
-  await fill(world)
+  await fillMedia(world, ROWS)
   const { sql, params } = await queryOfAPage(world)
   const env = {
     DATABASE_URL: world.database.url,
@@ -52,23 +52,6 @@ async function measure(world: World): Promise<string> {
   } finally {
     await Promise.all([bare.stop(), scoped.stop()])
   }
-}
-
-/** Thousands of media in the organization, half of them converted. */
-async function fill({ database, orgId, userId }: World): Promise<void> {
-  await database.admin.query(
-    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
-        conversion_state, output_prefix, hls_master, created_at)
-      select id, org, $2, 'IMG_' || n || '.MOV', 'video/mp4', 'video', 40000000 + n,
-        case when n % 2 = 0 then 'completed' else 'processing' end,
-        case when n % 2 = 0 then 'succeeded' else 'queued' end,
-        case when n % 2 = 0 then 'org/' || org || '/media/' || id || '/v1/' end,
-        case when n % 2 = 0 then 'master.m3u8' end,
-        now() - make_interval(secs => n)
-      from (select n, gen_random_uuid() as id, $1::uuid as org from generate_series(1, $3::int) n) rows`,
-    [orgId, userId, ROWS],
-  )
-  await database.admin.query('vacuum analyze')
 }
 
 /** The very text that the API sends for the first page. */

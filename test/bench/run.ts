@@ -5,6 +5,7 @@ import { join } from 'node:path'
 /** `npm run bench` runs every benchmark, one after another; `npm run bench -- media-list` only that. */
 const ALL = [
   'media-list',
+  'processes',
   'media-filter',
   'media-gallery',
   'media-rows',

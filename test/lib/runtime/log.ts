@@ -196,3 +196,18 @@ t.test('a program that exits has written all its lines', async (t) => {
     ['one', 'two'],
   )
 })
+
+t.test('where processes share a pipe, no write is longer than what the kernel keeps whole', async (t) => {
+  const writes: string[] = []
+  const log = openLog({ program: 'test', isShared: true, toInTurns: { write: (text) => void writes.push(text) } })
+  for (let n = 0; n < 200; n++) log.info({ n, name: 'Zoë'.repeat(n % 50) }, 'line')
+  await turn()
+  t.ok(writes.length > 1)
+  for (const text of writes) t.ok(Buffer.byteLength(text) <= 4096 && text.endsWith('\n'))
+  const lines = writes.join('').trimEnd().split('\n')
+  t.strictSame(
+    lines.map((line) => JSON.parse(line).n),
+    Array.from({ length: 200 }, (_, n) => n),
+  )
+  t.ok(writes.length < 50, 'and yet many lines leave together')
+})
