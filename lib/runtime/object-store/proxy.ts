@@ -64,7 +64,10 @@ function parsed<S extends z.ZodType>(schema: S, text: string): z.output<S> | und
 }
 
 /** About half a minute: the proxy starts beside the program, and is restarted when it ends. */
-const STARTING_MS = [50, 100, 200, 400, 800, 1600, 3200, 6400, 6400, 6400, 6400]
+const STARTING_MS = [
+  ...[25, 25, 25, 25, 50, 50, 50, 50, 100, 100, 100, 100, 200, 200, 400, 800],
+  ...[1600, 3200, 6400, 6400, 6400, 6400],
+]
 /** Longer than the store takes behind the proxy, with its own retries. */
 const IDLE_MS = 5 * 60_000
 
