@@ -3,6 +3,7 @@ import { EXIT } from '../../lib/contract/job-result.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Accelerator } from '../ffmpeg/accelerator.ts'
+import type { Complaints } from '../ffmpeg/ffmpeg.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
@@ -54,6 +55,8 @@ export interface EncodedLadder {
   audio: VerifiedStream | null
   /** How they were made, and why. */
   planReason: string
+  /** The decoder had nothing to complain of. */
+  isWhole: boolean
 }
 
 /**
@@ -104,7 +107,7 @@ async function copyAndVerify(...given: Parameters<typeof encodeAndVerify>): Retu
   }
 }
 
-async function emptyFolder(folder: string): Promise<void> {
+export async function emptyFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true })
   await mkdir(folder)
 }
@@ -210,7 +213,8 @@ function ladderOf(passes: readonly (MadePass | undefined)[], planReason: string)
   verifySameSpan(videos)
   failpoint('job.encoded')
   videos.sort((a, b) => a.rendition.height - b.rendition.height)
-  return { videos, audio: made.find((pass) => pass.audio)?.audio ?? null, planReason }
+  const isWhole = made.every((pass) => pass.isWhole)
+  return { videos, audio: made.find((pass) => pass.audio)?.audio ?? null, planReason, isWhole }
 }
 
 /**
@@ -238,8 +242,10 @@ async function makeShared(run: LadderRun, lead: Lead, onProgress: (fraction: num
     const text = formatMediaPlaylist({ segments, ended: true }, run.segmentSeconds)
     await run.publisher.put(`${rendition.name}.m3u8`, text, PLAYLIST_TYPE)
   }
-  return { videos, audio: null }
+  return { videos, audio: null, isWhole: isWhole(complaints) }
 }
+
+const isWhole = ({ damaged, endedEarly }: Complaints) => damaged === 0 && !endedEarly
 
 /** That of all renditions; those beside a copied one are cut where it is. */
 function timelineFor({ ladder, segmentSeconds, copied }: LadderRun): Timeline {
@@ -250,6 +256,7 @@ function timelineFor({ ladder, segmentSeconds, copied }: LadderRun): Timeline {
 interface MadePass {
   videos: MadeVideo[]
   audio: VerifiedStream | null
+  isWhole: boolean
 }
 
 interface PassWatch {
@@ -305,10 +312,10 @@ async function encodeAndVerify(
     videos.push({ rendition, ...made })
   }
   // Players of the copy would meet what this decoder has concealed.
-  if (timeline.starts && !copied && (report.damaged > 0 || report.endedEarly))
+  if (timeline.starts && !copied && !isWhole(report))
     throw new TransientError(EXIT.verificationFailed, 'VerificationFailed', 'The copied stream is damaged')
   const audio = withAudio ? await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source)) : null
   await publisher.publishRest(streamNames(pass))
   await early()
-  return { videos, audio }
+  return { videos, audio, isWhole: isWhole(report) }
 }

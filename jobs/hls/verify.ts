@@ -2,7 +2,7 @@ import { open, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { runFfprobe } from '../ffmpeg/ffmpeg.ts'
-import { guardedInput } from '../ffmpeg/input.ts'
+import { guardedInput, type InputKind } from '../ffmpeg/input.ts'
 import { type Rational, toNumber } from '../ffmpeg/rational.ts'
 import { TransientError } from '../runtime/failure.ts'
 import type { Rendition } from './ladder.ts'
@@ -23,12 +23,20 @@ export interface VerifiedVideo extends VerifiedStream {
 }
 
 /** The encoder's output is wrong. The attempt does not commit it; another attempt may succeed. */
-const wrong = (name: string, what: string) =>
+export const wrong = (name: string, what: string) =>
   new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${name}: ${what}`)
 
 const PROBE_LIMIT_MS = 1_800_000
 /** Seconds; covers the rounding of 90 kHz time stamps and of six decimals. */
 const TOLERANCE = 0.002
+
+export interface VerifiedFormat {
+  input: InputKind
+  /** The codec that all segments have; throws where one does not begin with a keyframe. */
+  codecOf(folder: string, segments: readonly Segment[]): Promise<string>
+}
+
+const TRANSPORT_STREAM: VerifiedFormat = { input: 'own', codecOf: verifyOpenings }
 
 /**
  * Reads the encoded rendition as a player would and checks that no frame is missing, that every listed segment exists,
@@ -40,14 +48,15 @@ export async function verifyVideo(
   { name, frameRate }: Rendition,
   layoutOf: (frames: number) => Layout,
   signal: AbortSignal,
+  format = TRANSPORT_STREAM,
 ): Promise<VerifiedVideo> {
   const { segments } = await verifyFiles(folder, name)
-  const packets = await readPackets(join(folder, `${name}.m3u8`), signal)
+  const packets = await readPackets(join(folder, `${name}.m3u8`), format.input, signal)
   if (packets.frames === 0) throw wrong(name, 'it has no frames')
   const layout = layoutOf(packets.frames)
   verifyKeyframes(name, packets, layout, toNumber(frameRate))
   verifyLengths(name, segments, layout, frameRate)
-  return { segments, frames: packets.frames, first: packets.first, codec: await verifyOpenings(folder, segments) }
+  return { segments, frames: packets.frames, first: packets.first, codec: await format.codecOf(folder, segments) }
 }
 
 function verifyKeyframes(name: string, packets: Packets, { frames, keyframes, offset = 0 }: Layout, fps: number): void {
@@ -138,12 +147,12 @@ export async function readStart(path: string) {
 
 type Packets = Awaited<ReturnType<typeof readPackets>>
 
-async function readPackets(playlist: string, signal: AbortSignal) {
+async function readPackets(playlist: string, input: InputKind, signal: AbortSignal) {
   const seen = { frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] as number[] }
   const { code, complaints } = await runFfprobe({
     args: [
       ...['-select_streams', 'v:0', '-show_entries', 'packet=pts_time,flags', '-of', 'csv=p=0'],
-      ...guardedInput('own', playlist),
+      ...guardedInput(input, playlist),
     ],
     signal,
     limitMs: PROBE_LIMIT_MS,
