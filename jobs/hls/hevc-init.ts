@@ -94,8 +94,13 @@ function codecOf(configuration: Buffer): string {
   const tier = (profile & 0x20) === 0 ? 'L' : 'H'
   // The flags of compatibility in the opposite order, then six bytes of constraints without the zeros at their end.
   const flags = configuration.readUInt32BE(2).toString(2).padStart(32, '0')
-  const compatibility = Number.parseInt([...flags].reverse().join(''), 2).toString(16).toUpperCase()
-  const constraints = configuration.toString('hex', 6, 12).toUpperCase().replace(/(?:00)+$/, '')
+  const compatibility = Number.parseInt([...flags].reverse().join(''), 2)
+    .toString(16)
+    .toUpperCase()
+  const constraints = configuration
+    .toString('hex', 6, 12)
+    .toUpperCase()
+    .replace(/(?:00)+$/, '')
   return [
     `hvc1.${space}${profile & 0x1f}`,
     compatibility,

@@ -38,11 +38,19 @@ export async function makeHevc(run: HevcRun): Promise<VerifiedVideo & { renditio
   const { source, copied, folder, segmentSeconds, signal, videos } = run
   const { rendition } = copied
   const limitMs = limitFor(presentationSeconds(source))
-  const args = hevcArguments(source, { rendition, segmentSeconds }, (o) => guardedInput('upload', run.sourcePath, o), folder)
+  const args = hevcArguments(
+    source,
+    { rendition, segmentSeconds },
+    (o) => guardedInput('upload', run.sourcePath, o),
+    folder,
+  )
   await runFfmpeg({ args, signal, limitMs })
   const codec = await cleanInitialization(folder, rendition.name)
   const layout = copiedLayout(copied, timelineOf([rendition], segmentSeconds))
-  const format = { input: 'ownHevc' as const, codecOf: (_: string, segments: readonly Segment[]) => codecOf(run, segments, codec) }
+  const format = {
+    input: 'ownHevc' as const,
+    codecOf: (_: string, segments: readonly Segment[]) => codecOf(run, segments, codec),
+  }
   const made = await verifyVideo(folder, rendition, () => layout, signal, format)
   await decodeKeyframes(run, layout.keyframes.length, limitMs)
   const whole = { ...made, rendition }

@@ -74,6 +74,24 @@ const RECIPES = {
     ],
     extension: 'mov',
   },
+  /** Pictures before a keyframe need those of the group before it. */
+  openHevc: {
+    args: [
+      ...[
+        ...picture('640x360', 30, 3),
+        '-c:v',
+        'libx265',
+        '-preset',
+        'ultrafast',
+        '-tag:v',
+        'hvc1',
+        '-pix_fmt',
+        'yuv420p',
+      ],
+      ...['-x265-params', 'log-level=error:keyint=30:min-keyint=30:open-gop=1:bframes=3'],
+    ],
+    extension: 'mp4',
+  },
   /** Long enough for several pods: two renditions, pictures in another order, an index at its end, and keyframes too rare for copying it. */
   shared62: {
     args: [
