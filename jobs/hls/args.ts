@@ -39,13 +39,16 @@ const PICTURES_ONLY = 'filter_units=pass_types=1-5|7-8'
 
 function copyArguments(pass: EncodePass, input: (options: string[]) => string[], folder: string): string[] {
   const sound = soundGraph(pass)
+  const video = pass.renditions.length > 0
   return [
     ...input(['-threads', '1']),
     ...(sound === undefined ? [] : ['-filter_complex', sound]),
-    ...['-map', `0:${pass.source.video.index}`, ...(sound === undefined ? [] : ['-map', '[a0]'])],
+    ...(video ? ['-map', `0:${pass.source.video.index}`] : []),
+    ...(sound === undefined ? [] : ['-map', '[a0]']),
     ...NO_METADATA,
     // The first says nothing about a stream that is not encoded.
-    ...['-map_metadata:s:v', '-1', '-c:v', 'copy', '-bsf:v', PICTURES_ONLY, '-max_muxing_queue_size', '4096'],
+    ...(video ? ['-map_metadata:s:v', '-1', '-c:v', 'copy', '-bsf:v', PICTURES_ONLY] : []),
+    ...['-max_muxing_queue_size', '4096'],
     ...(sound === undefined ? [] : AUDIO_OPTIONS),
     ...['-t', (presentationSeconds(pass.source) + OVERRUN_SECONDS).toFixed(3)],
     ...hlsOptions(streamsOf(pass), pass.timeline, folder),

@@ -95,9 +95,9 @@ const OF_COPY = ['VerificationFailed', 'EncodeFailed', 'ToolCrashed']
 const isOfCopy = (error: unknown) =>
   error instanceof PermanentError || (error instanceof TransientError && OF_COPY.includes(error.reason))
 
-async function copyAndVerify(...given: Parameters<typeof encodeAndVerify>): ReturnType<typeof encodeAndVerify> {
+async function copyAndVerify(...given: Parameters<typeof copyTop>): Promise<MadePass> {
   try {
-    const made = await encodeAndVerify(...given)
+    const made = await copyTop(...given)
     const [{ sharing, signal }] = given
     // Only now: where the copy is refused, there is something to share.
     if (sharing) await leadAlone(sharing, signal)
@@ -196,8 +196,9 @@ async function runAlone(run: LadderRun, plans: readonly PassPlan[], notCopied?: 
       done = Math.max(done, from + fraction * weight)
       run.onProgress(done)
     }
-    const make = plan.copied ? copyAndVerify : encodeAndVerify
-    const result = await make(run, plan, { onProgress, watched: plan === first ? watched : undefined })
+    const watch = { onProgress, watched: plan === first ? watched : undefined }
+    const { copied } = plan
+    const result = await (copied ? copyAndVerify(run, plan, copied, watch) : encodeAndVerify(run, plan, watch))
     if (result) {
       made.push(result)
       done = from + weight
@@ -264,6 +265,62 @@ interface PassWatch {
   watched: FirstPass | undefined
 }
 
+const earlyMasterOf = (run: LadderRun, plan: PassPlan, onPlayable: () => void) =>
+  earlyMasterPublisher(plan, {
+    ...run,
+    targetSeconds: typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
+    onPlayable,
+  })
+
+/** Often enough that a copy, which takes moments, does not wait for the sound beside it. */
+const COPY_LOOK_MS = 50
+
+/**
+ * Copies the top rendition and encodes the sound in two processes at once: copying takes a fraction of the time. Nothing
+ * is published before the copy is verified.
+ */
+async function copyTop(
+  run: LadderRun,
+  plan: PassPlan,
+  copied: CopiedTop,
+  { onProgress }: PassWatch,
+): Promise<MadePass> {
+  const { source, publisher, folder, cores, preset } = run
+  const timeline = timelineFor(run)
+  const common = { source, timeline, accelerator: 'cpu' as const, cores, preset, copiesVideo: true }
+  const early = earlyMasterOf(run, plan, run.onPlayable)
+  const stop = new AbortController()
+  const signal = AbortSignal.any([run.signal, stop.signal])
+  let isVerified = false
+  const encoding = plan.withAudio
+    ? runEncodePass({
+        ...{ ...run, signal, pass: { ...common, renditions: [], withAudio: true }, onProgress: () => {} },
+        ...{ isSilent: () => !isVerified, onPublished: early, lookMs: COPY_LOOK_MS },
+      })
+    : undefined
+  encoding?.catch(() => {}) // awaited behind the copy
+  try {
+    const pass = { ...common, renditions: plan.renditions, withAudio: false }
+    const report = await runEncodePass({ ...run, signal, pass, isSilent: () => true, onProgress })
+    if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')
+    const { rendition } = copied
+    const made = await verifyVideo(folder, rendition, () => copiedLayout(copied, timeline), signal)
+    refuseBroken(source, report, { rendition, frames: made.frames })
+    await publisher.publishRest([rendition.name])
+    isVerified = true
+    const sound = await encoding
+    if (sound) refuseBroken(source, sound, { rendition, frames: made.frames })
+    const audio = sound ? await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source)) : null
+    if (sound) await publisher.publishRest([AUDIO_NAME])
+    await early()
+    return { videos: [{ rendition, ...made }], audio, isWhole: isWhole(report) && (!sound || isWhole(sound)) }
+  } catch (error) {
+    stop.abort(error)
+    await encoding?.catch(() => {})
+    throw error
+  }
+}
+
 /** Undefined when the pass was stopped, because it ran ahead far enough. */
 async function encodeAndVerify(
   run: LadderRun,
@@ -272,29 +329,14 @@ async function encodeAndVerify(
 ): Promise<MadePass | undefined> {
   const { source, publisher, folder, signal, cores, preset, accelerator } = run
   const timeline = timelineFor(run)
-  const { renditions, withAudio, copied } = plan
-  const pass = {
-    source,
-    renditions,
-    withAudio,
-    timeline,
-    accelerator: copied ? ('cpu' as const) : accelerator,
-    cores,
-    preset,
-    copiesVideo: copied !== undefined,
-  }
-  const early = earlyMasterPublisher(plan, {
-    ...run,
-    targetSeconds: typeof run.copied === 'string' ? run.segmentSeconds : run.copied.targetSeconds,
-    onPlayable: () => {
-      watched?.playable()
-      run.onPlayable()
-    },
+  const { renditions, withAudio } = plan
+  const pass = { source, renditions, withAudio, timeline, accelerator, cores, preset }
+  const early = earlyMasterOf(run, plan, () => {
+    watched?.playable()
+    run.onPlayable()
   })
-  // A copy takes moments, and nothing of one that proves wrong may reach players.
-  const isSilent = copied !== undefined
   const report = await runEncodePass({
-    ...{ ...run, pass, isSilent, onPublished: early, isEnough: watched?.isEnough },
+    ...{ ...run, pass, onPublished: early, isEnough: watched?.isEnough },
     onProgress: (fraction, frames) => {
       watched?.progressed(frames)
       onProgress(fraction)
@@ -303,8 +345,7 @@ async function encodeAndVerify(
   if (report.stopped) return undefined
   if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')
 
-  const layoutOf = (rendition: Rendition) => (frames: number) =>
-    copied ? copiedLayout(copied, timeline) : segmentLayout(timeline, rendition.frameRate, frames)
+  const layoutOf = (rendition: Rendition) => (frames: number) => segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
     const made = await verifyVideo(folder, rendition, layoutOf(rendition), signal)
@@ -312,7 +353,7 @@ async function encodeAndVerify(
     videos.push({ rendition, ...made })
   }
   // Players of the copy would meet what this decoder has concealed.
-  if (timeline.starts && !copied && !isWhole(report))
+  if (timeline.starts && !isWhole(report))
     throw new TransientError(EXIT.verificationFailed, 'VerificationFailed', 'The copied stream is damaged')
   const audio = withAudio ? await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source)) : null
   await publisher.publishRest(streamNames(pass))

@@ -16,8 +16,10 @@ export interface EncodePassRun {
   signal: AbortSignal
   /** `fraction`: 0 to 1; `frames`: of its first rendition. */
   onProgress: (fraction: number, frames: number) => void
-  /** Publishes nothing before the end. */
-  isSilent?: boolean
+  /** While it holds, nothing is published. */
+  isSilent?: () => boolean
+  /** Milliseconds between two looks for new segments. */
+  lookMs?: number
   /** Called after every scan of the folder, when new segments may have been published. */
   onPublished?: () => Promise<void>
   /** Asked after that: whether what is published is enough, so that the pass stops where it is. */
@@ -49,8 +51,8 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
       run.onProgress(Math.min(1, (p.seconds ?? 0) / Math.max(0.1, seconds)), frames)
     },
   }).finally(() => ended.abort())
-  const publishing = publishUntil(ended.signal, async () => {
-    if (run.isSilent) return
+  const publishing = publishUntil(ended.signal, run.lookMs ?? LOOK_MS, async () => {
+    if (run.isSilent?.()) return
     await publisher.publishNew(streamNames(pass))
     await run.onPublished?.()
     if (run.isEnough?.()) stop.abort(ENOUGH)
@@ -69,9 +71,9 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
 /** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */
 export const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
 
-async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): Promise<void> {
+async function publishUntil(ended: AbortSignal, lookMs: number, publish: () => Promise<void>): Promise<void> {
   while (!ended.aborted) {
-    await sleep(LOOK_MS, undefined, { signal: ended }).catch(() => undefined)
+    await sleep(lookMs, undefined, { signal: ended }).catch(() => undefined)
     await publish()
   }
 }
