@@ -16,7 +16,6 @@ import type { Preset } from '../hls/encode-pass.ts'
 import { withHevc } from '../hls/hevc-copy.ts'
 import { ladderOf, type Rendition } from '../hls/ladder.ts'
 import { type EncodedLadder, type LadderRun, runLadder } from '../hls/ladder-run.ts'
-import { publishPoster } from '../hls/poster.ts'
 import { openPublisher, PLAYLIST_TYPE, type Publisher } from '../hls/publisher.ts'
 import { manifestEntry, masterEntry, masterPlaylistText } from '../hls/rendition-entries.ts'
 import { scanTop } from '../hls/scan-top.ts'
@@ -72,6 +71,8 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
     const { segmentSeconds } = tools.spec
     const hevc = await addHevc({ ...tools, segmentSeconds, source, sourcePath, folder, publisher, ladder })
     const wallSeconds = (performance.now() - startedAt) / 1000
+    // Loads the library of images, which a video needs only here.
+    const { publishPoster } = await import('../hls/poster.ts')
     const images = await publishPoster({
       ...tools,
       origin: 'upload',
