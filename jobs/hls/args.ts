@@ -39,18 +39,47 @@ const PICTURES_ONLY = 'filter_units=pass_types=1-5|7-8'
 
 function copyArguments(pass: EncodePass, input: (options: string[]) => string[], folder: string): string[] {
   const sound = soundGraph(pass)
+  const video = pass.renditions.length > 0
   return [
     ...input(['-threads', '1']),
     ...(sound === undefined ? [] : ['-filter_complex', sound]),
-    ...['-map', `0:${pass.source.video.index}`, ...(sound === undefined ? [] : ['-map', '[a0]'])],
+    ...(video ? ['-map', `0:${pass.source.video.index}`] : []),
+    ...(sound === undefined ? [] : ['-map', '[a0]']),
     ...NO_METADATA,
     // The first says nothing about a stream that is not encoded.
-    ...['-map_metadata:s:v', '-1', '-c:v', 'copy', '-bsf:v', PICTURES_ONLY, '-max_muxing_queue_size', '4096'],
+    ...(video ? ['-map_metadata:s:v', '-1', '-c:v', 'copy', '-bsf:v', PICTURES_ONLY] : []),
+    ...['-max_muxing_queue_size', '4096'],
     ...(sound === undefined ? [] : AUDIO_OPTIONS),
     ...['-t', (presentationSeconds(pass.source) + OVERRUN_SECONDS).toFixed(3)],
     ...hlsOptions(streamsOf(pass), pass.timeline, folder),
   ]
 }
+
+/** The same of HEVC: slices, parameter sets and the ends of sequences. */
+const HEVC_PICTURES_ONLY = 'filter_units=pass_types=0-9|16-21|32-34|36-37'
+
+/** The time stamp of the first frame of all other renditions, to whose offset the muxer of MPEG-TS adds its own delay. */
+const FIRST_STAMP = 11.4
+
+/**
+ * The arguments that cut the HEVC of a source into fragments of MP4, without sound: `<name>_00000.m4s` and so on, and
+ * `<name>_init.mp4`. Time stamps are those of the other renditions, and absolute: no list of edits moves them.
+ */
+export const hevcArguments = (
+  source: EncodePass['source'],
+  { rendition: { name }, segmentSeconds }: { rendition: Rendition; segmentSeconds: number },
+  input: (options: string[]) => string[],
+  folder: string,
+): string[] => [
+  ...[...input(['-threads', '1']), '-map', `0:${source.video.index}`, ...NO_METADATA, '-map_metadata:s:v', '-1'],
+  ...['-c:v', 'copy', '-tag:v', 'hvc1', '-bsf:v', HEVC_PICTURES_ONLY],
+  ...['-t', (presentationSeconds(source) + OVERRUN_SECONDS).toFixed(3)],
+  ...['-output_ts_offset', String(FIRST_STAMP), '-f', 'hls', '-hls_time', String(segmentSeconds)],
+  ...['-hls_playlist_type', 'event', '-hls_flags', 'independent_segments+temp_file', '-hls_segment_type', 'fmp4'],
+  ...['-hls_segment_options', 'movflags=+frag_discont:use_editlist=0:avoid_negative_ts=disabled'],
+  ...['-hls_fmp4_init_filename', `${name}_init.mp4`],
+  ...['-hls_segment_filename', `${folder}/${name}_%05d.m4s`, `${folder}/${name}.m3u8`],
+]
 
 export const AUDIO_OPTIONS = ['-c:a', 'aac', '-b:a', String(AUDIO_BITRATE), '-ac', '2', '-ar', String(AUDIO_RATE)]
 

@@ -49,7 +49,7 @@ function formatFault({ video, stream, hdr, rotation }: ProbedSource): string | u
   return faults.find(([is]) => is)?.[1]
 }
 
-function timingFault(source: ProbedSource, top: Rendition): string | undefined {
+export function timingFault(source: ProbedSource, top: Rendition): string | undefined {
   const rate = toNumber(top.frameRate)
   if (source.variableFrameRate || top.step !== 1) return 'its frame rate is not constant'
   if (Math.abs(source.averageFrameRate / rate - 1) > 0.02) return 'its frame rate is not that of the rendition'

@@ -16,7 +16,7 @@ export interface EncodePass {
   accelerator: 'gpu' | 'cpu'
   cores: number
   preset: Preset
-  /** Its one rendition is the video stream of the source as it is; see `copied-top.ts`. */
+  /** Its rendition, if it has one, is the video stream of the source as it is; see `copied-top.ts`. */
   copiesVideo?: boolean
   /** Makes these segments only. */
   part?: PassPart

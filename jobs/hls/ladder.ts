@@ -52,6 +52,14 @@ function renditionOf(source: Picture, side: number): Rendition {
   }
 }
 
+/** The video of the source as it is, beside the renditions that are made of it. */
+export function ownRendition(source: Picture): Rendition {
+  const side = Math.min(source.width, source.height)
+  const maxrate = bitsFor(side, toNumber(source.frameRate))
+  const { width, height, frameRate } = source
+  return { name: `${side}p-hevc`, width, height, frameRate, step: 1, maxrate, bufsize: 2 * maxrate }
+}
+
 /** Sizes without an entry in the table get bits by their side length; a high frame rate gets 1.5 times as many. */
 function bitsFor(side: number, fps: number): number {
   const base = MAXRATE_OF[`${side}p`] ?? Math.max(150_000, Math.round(900_000 * (side / 360) ** 1.6))

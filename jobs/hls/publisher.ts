@@ -1,13 +1,13 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
+import { outputType } from '../../lib/contract/output-types.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { ObjectTooLarge, readText } from '../../lib/runtime/object-store/read-text.ts'
 import { TransientError } from '../runtime/failure.ts'
 import { formatMediaPlaylist, type MediaPlaylist, parseMediaPlaylist, type Segment } from './media-playlist.ts'
 
 export const PLAYLIST_TYPE = 'application/vnd.apple.mpegurl'
-const SEGMENT_TYPE = 'video/mp2t'
 const AT_ONCE = 4
 /** Three times that of four hours in segments of two seconds. */
 const MAX_PLAYLIST_BYTES = 2 ** 20
@@ -58,15 +58,19 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
   const published = (name: string) => uploaded.get(name) ?? []
 
   async function uploadSegment(name: string, segment: Segment, inspect?: Inspect): Promise<PublishedSegment> {
-    const path = join(folder, segment.uri)
     await inspect?.(name, segment.uri)
+    return { ...segment, bytes: await uploadFile(name, segment.uri) }
+  }
+
+  async function uploadFile(name: string, file: string): Promise<number> {
+    const path = join(folder, file)
     const { size } = await stat(path)
-    keys.add(prefix + segment.uri)
-    const info = await store.upload(path, prefix + segment.uri, { contentType: SEGMENT_TYPE, signal })
+    keys.add(prefix + file)
+    const info = await store.upload(path, prefix + file, { contentType: outputType(file), signal })
     if (info.size !== size) {
       throw new TransientError(EXIT.transient, 'StoreUnavailable', `${name} arrived with ${info.size} of ${size} bytes`)
     }
-    return { ...segment, bytes: size }
+    return size
   }
 
   async function put(name: string, text: string, contentType: string): Promise<void> {
@@ -75,7 +79,7 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
   }
 
   async function publishOne(name: string, ended: boolean, inspect?: Inspect): Promise<void> {
-    const listed = (await readPlaylist(join(folder, `${name}.m3u8`)))?.segments ?? []
+    const { segments: listed = [], map } = (await readPlaylist(join(folder, `${name}.m3u8`))) ?? {}
     const done = uploaded.get(name) ?? []
     if (listed.length === done.length && !ended) return
     for (let from = done.length; from < listed.length; from += AT_ONCE) {
@@ -83,15 +87,22 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
       done.push(...(await allEnded(batch.map((segment) => uploadSegment(name, segment, inspect)))))
     }
     uploaded.set(name, done)
-    await list(name, done, ended)
+    if (map !== undefined) await uploadFile(name, map)
+    await list(name, done, { ended, map })
   }
 
-  async function list(name: string, made: readonly Segment[], ended: boolean): Promise<void> {
+  interface Listing {
+    ended: boolean
+    map: string | undefined
+  }
+
+  async function list(name: string, made: readonly Segment[], { ended, map }: Listing): Promise<void> {
     const before = listings.get(name) ?? (await storedPlaylist(`${prefix}${name}.m3u8`))
     const segments = [...made, ...(ended ? [] : stillListed(before?.segments ?? [], made, targetSeconds))]
-    const text = formatMediaPlaylist({ segments, ended }, targetSeconds)
+    const playlist = { segments, ended, ...(map !== undefined && { map }) }
+    const text = formatMediaPlaylist(playlist, targetSeconds)
     if (!before || formatMediaPlaylist(before, targetSeconds) !== text) await put(`${name}.m3u8`, text, PLAYLIST_TYPE)
-    listings.set(name, { segments, ended })
+    listings.set(name, playlist)
   }
 
   async function storedPlaylist(key: string): Promise<MediaPlaylist | undefined> {

@@ -16,8 +16,8 @@ export interface EncodePassRun {
   signal: AbortSignal
   /** `fraction`: 0 to 1; `frames`: of its first rendition. */
   onProgress: (fraction: number, frames: number) => void
-  /** Publishes nothing before the end. */
-  isSilent?: boolean
+  /** While it holds, nothing is published. */
+  isSilent?: () => boolean
   /** Milliseconds between two looks for new segments. */
   lookMs?: number
   /** Sees each segment before it is published. */
@@ -54,7 +54,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
     },
   }).finally(() => ended.abort())
   const publishing = publishUntil(ended.signal, run.lookMs ?? LOOK_MS, async () => {
-    if (run.isSilent) return
+    if (run.isSilent?.()) return
     await publisher.publishNew(streamNames(pass), run.inspect)
     await run.onPublished?.()
     if (run.isEnough?.()) stop.abort(ENOUGH)

@@ -2,8 +2,9 @@ import { runFfprobe } from '../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../ffmpeg/input.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { type CopiedTop, copyFault, openCopyScan } from './copied-top.ts'
-import type { Rendition } from './ladder.ts'
-import { timelineOf } from './timeline.ts'
+import { hevcFault } from './hevc-copy.ts'
+import { ownRendition, type Rendition } from './ladder.ts'
+import { type Timeline, timelineOf } from './timeline.ts'
 
 const LIMIT_MS = 600_000
 
@@ -26,7 +27,28 @@ export async function scanTop(
   const fault = copyFault(source, ladder)
   const top = ladder.at(-1)
   if (fault !== undefined || !top) return fault ?? 'there is none'
-  const scan = openCopyScan({ top, timeline: timelineOf(ladder, segmentSeconds), seconds: source.videoSeconds })
+  return scanPackets(path, { source, top, timeline: timelineOf(ladder, segmentSeconds), signal })
+}
+
+/** The same for a video that players of HEVC get beside the renditions: it is cut where its own keyframes are. */
+export async function scanHevc(
+  path: string,
+  { source, segmentSeconds, signal }: Omit<TopScan, 'ladder'>,
+): Promise<CopiedTop | string> {
+  const top = ownRendition(source)
+  const fault = hevcFault(source, top)
+  return fault ?? scanPackets(path, { source, top, timeline: timelineOf([top], segmentSeconds), signal })
+}
+
+interface PacketScan {
+  source: ProbedSource
+  top: Rendition
+  timeline: Timeline
+  signal: AbortSignal
+}
+
+async function scanPackets(path: string, { source, top, timeline, signal }: PacketScan): Promise<CopiedTop | string> {
+  const scan = openCopyScan({ top, timeline, seconds: source.videoSeconds })
   const origin = source.startSeconds
   const reading = runFfprobe({
     args: [

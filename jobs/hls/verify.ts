@@ -21,7 +21,7 @@ export interface VerifiedVideo extends VerifiedStream {
 }
 
 /** The encoder's output is wrong. The attempt does not commit it; another attempt may succeed. */
-const wrong = (name: string, what: string) =>
+export const wrong = (name: string, what: string) =>
   new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${name}: ${what}`)
 
 /** Seconds; covers the rounding of 90 kHz time stamps and of six decimals. */

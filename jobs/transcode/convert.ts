@@ -13,9 +13,9 @@ import { leadAnew, type Sharing } from '../hls/chunks/lead.ts'
 import { openProtocol } from '../hls/chunks/protocol.ts'
 import type { CopiedTop } from '../hls/copied-top.ts'
 import type { Preset } from '../hls/encode-pass.ts'
+import { withHevc } from '../hls/hevc-copy.ts'
 import { ladderOf, type Rendition } from '../hls/ladder.ts'
 import { type EncodedLadder, type LadderRun, runLadder } from '../hls/ladder-run.ts'
-import { publishPoster } from '../hls/poster.ts'
 import { openPublisher, PLAYLIST_TYPE, type Publisher } from '../hls/publisher.ts'
 import { manifestEntry, masterEntry, masterPlaylistText } from '../hls/rendition-entries.ts'
 import { scanTop } from '../hls/scan-top.ts'
@@ -23,6 +23,7 @@ import { download } from '../runtime/download.ts'
 import { PermanentError, TransientError } from '../runtime/failure.ts'
 import { findManifest, writeManifest } from '../runtime/manifest.ts'
 import type { InputProgress } from '../runtime/progress.ts'
+import { addHevc } from './add-hevc.ts'
 import { describeSource } from './describe-source.ts'
 
 export interface ConvertTools {
@@ -66,8 +67,12 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
       sharing,
       isNotConverted,
     })
-    const wallSeconds = (performance.now() - startedAt) / 1000
     progress.at('Publishing', 0)
+    const { segmentSeconds } = tools.spec
+    const hevc = await addHevc({ ...tools, segmentSeconds, source, sourcePath, folder, publisher, ladder })
+    const wallSeconds = (performance.now() - startedAt) / 1000
+    // Loads the library of images, which a video needs only here.
+    const { publishPoster } = await import('../hls/poster.ts')
     const images = await publishPoster({
       ...tools,
       origin: 'upload',
@@ -77,7 +82,7 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
       folder: scratch,
     })
     await isNotConverted?.()
-    const made = { ...plan, publisher, accelerator, wallSeconds, images }
+    const made = { ...plan, publisher, accelerator, wallSeconds, images, hevc }
     const manifest = await commit(tools, input, source, ladder, made)
     if (sharing) await clearShared(tools, sharing, ladder)
     return manifest
@@ -180,6 +185,7 @@ async function commit(
     accelerator: Accelerator
     wallSeconds: number
     images: VideoManifest['images']
+    hevc: Awaited<ReturnType<typeof addHevc>>
   },
 ): Promise<VideoManifest> {
   const hasAudio = audio !== null
@@ -187,11 +193,15 @@ async function commit(
     video,
     master: masterEntry(video, audio?.segments ?? null, made.targetSeconds),
   }))
-  const master = masterPlaylistText(
-    described.map((d) => d.master),
-    hasAudio,
-  )
-  await made.publisher.put('master.m3u8', master, PLAYLIST_TYPE)
+  const master = described.map((d) => d.master)
+  const { hevc } = made
+  if (hevc && 'video' in hevc) {
+    const own = { video: hevc.video, master: masterEntry(hevc.video, audio?.segments ?? null, hevc.targetSeconds) }
+    described.push(own)
+    const text = masterPlaylistText([...master, own.master], hasAudio)
+    await made.publisher.put('master-hevc.m3u8', text, PLAYLIST_TYPE)
+  }
+  await made.publisher.put('master.m3u8', masterPlaylistText(master, hasAudio), PLAYLIST_TYPE)
   failpoint('job.uploaded')
   signal.throwIfAborted()
   const seconds = presentationSeconds(source)
@@ -202,7 +212,7 @@ async function commit(
     createdAt: new Date().toISOString(),
     accelerator: made.accelerator.kind,
     acceleratorReason: made.accelerator.reason,
-    planReason,
+    planReason: withHevc(planReason, hevc),
     source: describeSource(source),
     hls: {
       master: 'master.m3u8',

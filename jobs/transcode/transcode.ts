@@ -13,7 +13,6 @@ import { findManifest } from '../runtime/manifest.ts'
 import type { ProgressTracker } from '../runtime/progress.ts'
 import type { JobOutcome } from '../runtime/run-job.ts'
 import { convertVideo, Superseded } from './convert.ts'
-import { convertImage } from './convert-image.ts'
 
 export type TranscodeSpec = Pick<
   TranscodeJobSpec,
@@ -81,7 +80,11 @@ async function transcodeOne(
   const convert = async () => {
     await mkdir(scratch)
     // An image needs neither ffmpeg nor the test of the GPU.
-    if (input.type === 'image') return convertImage({ store, scratch, signal, log, progress }, input)
+    if (input.type === 'image') {
+      // Loading the library of images takes a quarter of what Node needs to start this program.
+      const { convertImage } = await import('./convert-image.ts')
+      return convertImage({ store, scratch, signal, log, progress }, input)
+    }
     // Chosen while the source is downloaded and looked at, and awaited by the encoding.
     const choosing = accelerator.get()
     const isChosen = choosing.catch(() => {})

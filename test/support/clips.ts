@@ -72,6 +72,34 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
+  /** As a phone writes it, held level: HEVC with keyframes that close, and an encoder that says who made it. */
+  hevc: {
+    args: [
+      ...[...picture('640x480', 30, 13), ...sound(13), '-c:v', 'libx265', '-preset', 'ultrafast', '-b:v', '700k'],
+      ...['-x265-params', 'log-level=error:keyint=60:min-keyint=60:open-gop=0:bframes=3', '-tag:v', 'hvc1'],
+      ...['-pix_fmt', 'yuv420p', ...aac, ...phone],
+      ...['-bsf:v', 'hevc_metadata=aud=insert'],
+    ],
+    extension: 'mov',
+  },
+  /** Pictures before a keyframe need those of the group before it. */
+  openHevc: {
+    args: [
+      ...[
+        ...picture('640x360', 30, 3),
+        '-c:v',
+        'libx265',
+        '-preset',
+        'ultrafast',
+        '-tag:v',
+        'hvc1',
+        '-pix_fmt',
+        'yuv420p',
+      ],
+      ...['-x265-params', 'log-level=error:keyint=30:min-keyint=30:open-gop=1:bframes=3'],
+    ],
+    extension: 'mp4',
+  },
   /** Long enough for several pods: two renditions, pictures in another order, an index at its end, and keyframes too rare for copying it. */
   shared62: {
     args: [

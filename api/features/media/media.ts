@@ -27,7 +27,8 @@ export const Variants = z
       description: 'WebP for grids, whose long side is at most 512 pixels; of a video, a frame',
     }),
     hls_master_url: z.string().nullable().meta({
-      description: 'HLS master playlist. Present as soon as one rendition can be played, even while `processing`',
+      description:
+        'HLS master playlist. Present as soon as one rendition can be played, even while `processing`. All renditions are H.264. Where `conversion.renditions` has one more of HEVC, `master-hevc.m3u8` in the place of `master.m3u8` lists it too; players that prefer HEVC then have no other rendition for a slow network',
     }),
     live_photo_video_url: z.string().nullable().meta({
       description: 'HLS master playlist of the video of a Live Photo, as soon as it can be played. Null for the video',
@@ -62,7 +63,7 @@ const Rendition = z
       .min(1)
       .max(2 ** 31 - 1)
       .meta({ description: 'Peak bits per second, audio included' }),
-    codecs: z.string(),
+    codecs: z.string().meta({ description: 'As in RFC 6381. That of HEVC begins with `hvc1`' }),
     frame_rate: z.number().min(0),
   })
   .meta({ id: 'Rendition' })

@@ -29,6 +29,17 @@ t.test('a media playlist survives being written and read', async (t) => {
   t.match(text, /#EXT-X-TARGETDURATION:6\n/)
   t.match(text, /#EXT-X-ENDLIST\n$/)
 })
+t.test('so does one of fragments, which names their initialization', async (t) => {
+  const playlist = {
+    segments: [{ uri: '1080p-hevc_00000.m4s', seconds: 6 }],
+    ended: true,
+    map: '1080p-hevc_init.mp4',
+  }
+  const text = formatMediaPlaylist(playlist, 6)
+  t.strictSame(parseMediaPlaylist(text), playlist)
+  t.match(text, /#EXT-X-VERSION:7\n[\s\S]*#EXT-X-MAP:URI="1080p-hevc_init.mp4"\n#EXTINF/)
+  t.equal(parseMediaPlaylist(text.replace('1080p-hevc_init.mp4', '../secret_init.mp4'))?.map, undefined)
+})
 t.test('the target duration does not depend on how much is there yet', async (t) => {
   t.match(formatMediaPlaylist({ segments: [], ended: false }, 6), /#EXT-X-TARGETDURATION:6\n/)
   t.match(formatMediaPlaylist({ segments: [{ uri: 'a_00000.ts', seconds: 0.5 }], ended: true }, 6), /DURATION:6\n/)

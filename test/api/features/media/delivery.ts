@@ -22,6 +22,13 @@ const mediaId = uuidOf('media', uploaded.data.media_id)
 const prefix = outputPrefix(orgId, mediaId, 1)
 await store.put(`${prefix}master.m3u8`, '#EXTM3U\n360p.m3u8\n', { contentType: 'application/vnd.apple.mpegurl' })
 await store.put(`${prefix}360p/00000.ts`, randomBytes(2000), { contentType: 'video/mp2t' })
+/** HEVC beside the renditions: the link to the master playlist opens all of it under other names. */
+const HEVC = [
+  ['master-hevc.m3u8', 'application/vnd.apple.mpegurl'],
+  ['1080p-hevc_init.mp4', 'video/mp4'],
+  ['1080p-hevc_00000.m4s', 'video/iso.segment'],
+] as const
+for (const [name, contentType] of HEVC) await store.put(`${prefix}${name}`, randomBytes(200), { contentType })
 await store.put(`${prefix}manifest.json`, '{"location":"secret"}', { contentType: 'application/json' })
 await sql(`update media set output_prefix = $2, hls_master = 'master.m3u8' where id = $1`, [mediaId, prefix])
 const shown = (await call(people.member, 'GET', `/api/media/${org}/${formatId('media', mediaId)}`)).data
@@ -82,6 +89,10 @@ t.test('playlists and segments have their types, and relative addresses work', a
   const segment = await get(new URL('360p/00000.ts', `http://x${master}`).pathname)
   t.equal(segment.status, 200)
   t.equal(segment.headers.get('content-type'), 'video/mp2t')
+  for (const [name, type] of HEVC) {
+    const file = await get(new URL(name, `http://x${master}`).pathname)
+    t.strictSame([file.status, file.headers.get('content-type')], [200, type], name)
+  }
   t.match(segment.headers.get('cache-control'), /^private, max-age=\d+, immutable$/)
   t.equal(segment.headers.get('access-control-allow-origin'), '*')
 })

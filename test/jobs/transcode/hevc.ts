@@ -1,0 +1,133 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { probe } from '../../../jobs/ffmpeg/probe.ts'
+import { makeHevc } from '../../../jobs/hls/make-hevc.ts'
+import { scanHevc } from '../../../jobs/hls/scan-top.ts'
+import { closeServer, listenOnPort } from '../../../local/http-server.ts'
+import { noBrowser, openBrowser } from '../../support/browser.ts'
+import { clip } from '../../support/clips.ts'
+import { transcodeBench } from '../../support/transcode-run.ts'
+
+/** Videos whose HEVC is served beside the renditions. What may be is decided in hls/hevc-copy.ts. */
+
+const run = promisify(execFile)
+
+/** The pictures of a stream, each as a digest with its time from the first one. */
+async function pictures(path: string): Promise<string[]> {
+  const args = ['-v', 'error', '-i', path, '-map', '0:v:0', '-fps_mode', 'passthrough', '-f', 'framemd5', '-']
+  const { stdout, stderr } = await run('ffmpeg', args, { maxBuffer: 1 << 24 })
+  if (stderr !== '') throw new Error(stderr)
+  return stdout
+    .split('\n')
+    .filter((line) => /^\d/.test(line))
+    .map((line) => line.split(',').at(-1)?.trim() ?? '')
+}
+
+const variants = (master: string) => [...master.matchAll(/CODECS="([^"]+)".*\n(\S+)/g)].map(([, ...found]) => found)
+
+/** Which files a player asks for, and what it shows. */
+async function playing(folder: string) {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    const name = (request.url ?? '/').slice(1)
+    if (name === '') return void response.setHeader('content-type', 'text/html').end('<video id=v muted></video>')
+    asked.push(name)
+    readFile(join(folder, name)).then(
+      (bytes) => response.end(bytes),
+      () => response.writeHead(404).end(),
+    )
+  })
+  const port = await listenOnPort(server, 0)
+  const browser = await openBrowser()
+  try {
+    const page = await browser.newPage()
+    await page.goto(`http://127.0.0.1:${port}/`)
+    await page.addScriptTag({ path: createRequire(import.meta.url).resolve('hls.js/dist/hls.js') })
+    const shown = await page.evaluate<{ seconds: number; height: number; levels: number; errors: string[] }>(`
+      new Promise((done) => {
+        const hls = new Hls()
+        const errors = []
+        hls.on(Hls.Events.ERROR, (_, { details, fatal }) => errors.push(details) && fatal && end())
+        hls.on(Hls.Events.MANIFEST_PARSED, () => v.play())
+        const end = () => done({ seconds: v.currentTime, height: v.videoHeight, levels: hls.levels.length, errors })
+        v.onended = end
+        v.playbackRate = 4
+        hls.loadSource('/master-hevc.m3u8')
+        hls.attachMedia(v)
+      })`)
+    return { ...shown, asked }
+  } finally {
+    await browser.close()
+    await closeServer(server)
+  }
+}
+
+t.test('the HEVC of an upload is served as it is, in a master playlist of its own', async (t) => {
+  const bench = await transcodeBench(t)
+  const path = await clip('hevc')
+  const input = await bench.inputOf(path)
+  for (const place of ['job.hevc', 'job.uploaded'])
+    t.equal((await bench.run([input], {}, { KEEPSAKE_FAILPOINT: place })).killedBy, 'SIGKILL', place)
+  const { exit, output, result } = await bench.run([input])
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.match(result?.planReason, /^360p in one pass; .*; it is added as 480p-hevc$/)
+  const { renditions } = (await bench.manifest()).hls
+  t.match(renditions, [
+    { name: '360p', codecs: /^avc1/ },
+    { name: '480p-hevc', codecs: /^hvc1\.1\.6\.L90\.[0-9A-F.]+,mp4a\.40\.2$/, width: 640, height: 480, segments: 3 },
+  ])
+  const [h264, hevc] = renditions.map((r) => [r.codecs, r.playlist])
+  t.strictSame(
+    variants(await bench.text('master.m3u8')),
+    [h264],
+    'players that adapt to the network are not led astray',
+  )
+  t.strictSame(variants(await bench.text('master-hevc.m3u8')), [h264, hevc], 'H.264 comes first')
+  t.match(
+    await bench.text('480p-hevc.m3u8'),
+    /VERSION:7\n[\s\S]*EXT-X-MAP:URI="480p-hevc_init.mp4"\n[\s\S]*_00002.m4s\n.*ENDLIST/,
+  )
+
+  const folder = await bench.checkout()
+  const given = await pictures(path)
+  t.equal(given.length, 390)
+  t.strictSame(await pictures(join(folder, '480p-hevc.m3u8')), given, 'each picture is that of the upload')
+  await t.resolves(run('grep', ['-q', 'x265', path]), 'the encoder said it')
+  await t.rejects(run('grep', ['-rl', 'x265', folder]), { code: 1 }, 'nothing that the encoder said is left')
+  for (const name of ['480p-hevc_init.mp4', '480p-hevc_00000.m4s'])
+    t.notMatch(await readFile(join(folder, name), 'latin1'), /Acme|48\.13|2024/, name)
+
+  await t.test('a browser that cannot decode it does not ask for it', { skip: noBrowser ?? false }, async (t) => {
+    const { seconds, height, levels, errors, asked } = await playing(folder)
+    t.match({ height, levels, errors }, { height: 360, levels: 1, errors: [] })
+    t.ok(Math.abs(seconds - 13) < 0.1, `${seconds} s`)
+    t.notOk(asked.some((name) => name.includes('hevc_') || name === '480p-hevc.m3u8'))
+  })
+})
+
+t.test('what is not as its packets promised is not made', async (t) => {
+  const { signal } = new AbortController()
+  const sourcePath = await clip('hevc')
+  const source = await probe(sourcePath, signal)
+  const found = await scanHevc(sourcePath, { source, segmentSeconds: 6, signal })
+  if (typeof found === 'string') throw new Error(found)
+  const folder = t.testdir()
+  const made = (copied: typeof found) =>
+    makeHevc({ source, sourcePath, copied, segmentSeconds: 6, folder, videos: [], signal })
+  await t.resolves(made(found))
+  await t.rejects(made({ ...found, keyframes: found.keyframes.slice(1) }), { message: /7 keyframes where 6 were due/ })
+  await t.rejects(made({ ...found, frames: 391 }), { message: /390 frames over 390 where 391 were due/ })
+})
+
+t.test('groups that are not closed are not served, and the video is converted', async (t) => {
+  const bench = await transcodeBench(t)
+  const { result } = await bench.run([await bench.inputOf(await clip('openHevc'))])
+  t.match(result, { ok: true, planReason: /nor is it added as HEVC: some of its keyframes are not closed$/ })
+  t.match((await bench.manifest()).hls.renditions, [{ name: '360p' }])
+  await t.rejects(bench.text('master-hevc.m3u8'))
+})
