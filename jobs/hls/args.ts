@@ -55,8 +55,11 @@ function copyArguments(pass: EncodePass, input: (options: string[]) => string[],
   ]
 }
 
-/** The same of HEVC: slices, parameter sets and the ends of sequences. */
-const HEVC_PICTURES_ONLY = 'filter_units=pass_types=0-9|16-21|32-34|36-37'
+/**
+ * The same of HEVC: slices and the ends of sequences. `hvc1` has its parameter sets in the initialization alone: a stream
+ * that needs other ones later must not decode.
+ */
+const HEVC_PICTURES_ONLY = 'filter_units=pass_types=0-9|16-21|36-37'
 
 /** The time stamp of the first frame of all other renditions, to whose offset the muxer of MPEG-TS adds its own delay. */
 const FIRST_STAMP = 11.4

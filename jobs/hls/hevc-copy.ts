@@ -31,9 +31,11 @@ export function hevcFault(source: ProbedSource, own: Rendition): string | undefi
   return faults.find(([is]) => is)?.[1] ?? timingFault(source, own)
 }
 
-/** Completes the reason of a plan. `name`: what it is added as; `fault`: why it is not. */
+const MAX_REASON = 256
+
+/** Completes the reason of a plan, which gives way to it. `name`: what it is added as; `fault`: why it is not. */
 export function withHevc(reason: string, hevc: { name: string } | { fault: string } | undefined): string {
   if (!hevc) return reason
-  const what = 'name' in hevc ? `it is added as ${hevc.name}` : `nor is it added as HEVC: ${hevc.fault}`
-  return `${reason}; ${what}`.slice(0, 256)
+  const what = 'name' in hevc ? `; it is added as ${hevc.name}` : `; nor is it added as HEVC: ${hevc.fault}`
+  return reason.slice(0, MAX_REASON - what.length) + what
 }

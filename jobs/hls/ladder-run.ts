@@ -18,7 +18,7 @@ import type { Rendition } from './ladder.ts'
 import { formatMediaPlaylist } from './media-playlist.ts'
 import { type PassPlan, planCopiedPasses, planPasses, planReasonOf, planTakeover } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
-import { runEncodePass } from './run-encode-pass.ts'
+import { LOOK_MS, runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
 import {
   openSegmentReader,
@@ -99,9 +99,11 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
 class CopyRefused extends Error {}
 
 /** What the store, the disk or the pod's memory refuses says nothing about the stream. */
-const OF_COPY = ['VerificationFailed', 'EncodeFailed', 'ToolCrashed']
+const OF_COPY = ['VerificationFailed', 'EncodeFailed']
 const isOfCopy = (error: unknown) =>
-  error instanceof PermanentError || (error instanceof TransientError && OF_COPY.includes(error.reason))
+  error instanceof PermanentError ||
+  error instanceof ToolCrashed ||
+  (error instanceof TransientError && OF_COPY.includes(error.reason))
 
 async function copyAndVerify(...given: Parameters<typeof copyTop>): Promise<MadePass> {
   try {
@@ -308,7 +310,7 @@ async function copyTop(
   const encoding = plan.withAudio
     ? runEncodePass({
         ...{ ...run, signal, pass: { ...common, renditions: [], withAudio: true }, onProgress: () => {} },
-        ...{ isSilent: () => !isVerified, onPublished: early, lookMs: COPY_LOOK_MS },
+        ...{ isSilent: () => !isVerified, onPublished: early, lookMs: () => (isVerified ? LOOK_MS : COPY_LOOK_MS) },
       })
     : undefined
   encoding?.catch(() => {}) // awaited behind the copy
@@ -353,7 +355,7 @@ async function encodeAndVerify(
   const isFollowed = renditions.some(({ name }) => name === run.ladder[0]?.name)
   const report = await runEncodePass({
     ...{ ...run, pass, onPublished: early, isEnough: watched?.isEnough },
-    ...(!isFollowed && { lookMs: CALM_LOOK_MS }),
+    ...(!isFollowed && { lookMs: () => CALM_LOOK_MS }),
     inspect: async (name, uri) => name === AUDIO_NAME || reader.read(uri),
     onProgress: (fraction, frames) => {
       watched?.progressed(frames)

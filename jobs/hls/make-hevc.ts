@@ -129,6 +129,9 @@ async function beginsWithKeyframe(path: string): Promise<boolean> {
   }
 }
 
+/** ffmpeg shows what it could make of a picture whose parameter sets are not those that it was written with. */
+const COMPLAINT = /^\[hevc @ [^\]]*\] \[(error|fatal)\]/m
+
 /** Of all frames these are what a decoder needs nothing before for; the others were decoded for the other renditions. */
 async function decodeKeyframes({ folder, copied, signal }: HevcRun, due: number, limitMs: number): Promise<void> {
   const { name } = copied.rendition
@@ -141,6 +144,6 @@ async function decodeKeyframes({ folder, copied, signal }: HevcRun, due: number,
       frames = p.frames
     },
   })
-  if (damaged > 0 || frames !== due)
+  if (damaged > 0 || COMPLAINT.test(tail) || frames !== due)
     throw wrong(name, `${frames} of ${due} keyframes can be decoded: ${tail.slice(-200)}`)
 }

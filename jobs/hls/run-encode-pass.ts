@@ -18,8 +18,8 @@ export interface EncodePassRun {
   onProgress: (fraction: number, frames: number) => void
   /** While it holds, nothing is published. */
   isSilent?: () => boolean
-  /** Milliseconds between two looks for new segments. */
-  lookMs?: number
+  /** Milliseconds until the next look for new segments. */
+  lookMs?: () => number
   /** Sees each segment before it is published. */
   inspect?: Inspect
   /** Called after every scan of the folder, when new segments may have been published. */
@@ -28,7 +28,7 @@ export interface EncodePassRun {
   isEnough?: (() => boolean) | undefined
 }
 
-const LOOK_MS = 250
+export const LOOK_MS = 250
 /** The reason for which a pass is stopped that has made enough. */
 const ENOUGH = Symbol('enough')
 
@@ -53,7 +53,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
       run.onProgress(Math.min(1, (p.seconds ?? 0) / Math.max(0.1, seconds)), frames)
     },
   }).finally(() => ended.abort())
-  const publishing = publishUntil(ended.signal, run.lookMs ?? LOOK_MS, async () => {
+  const publishing = publishUntil(ended.signal, run.lookMs ?? (() => LOOK_MS), async () => {
     if (run.isSilent?.()) return
     await publisher.publishNew(streamNames(pass), run.inspect)
     await run.onPublished?.()
@@ -73,9 +73,9 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
 /** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */
 export const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
 
-async function publishUntil(ended: AbortSignal, lookMs: number, publish: () => Promise<void>): Promise<void> {
+async function publishUntil(ended: AbortSignal, lookMs: () => number, publish: () => Promise<void>): Promise<void> {
   while (!ended.aborted) {
-    await sleep(lookMs, undefined, { signal: ended }).catch(() => undefined)
+    await sleep(lookMs(), undefined, { signal: ended }).catch(() => undefined)
     await publish()
   }
 }

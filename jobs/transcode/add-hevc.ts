@@ -1,7 +1,7 @@
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
-import type { CopiedTop } from '../hls/copied-top.ts'
 import { type EncodedLadder, emptyFolder } from '../hls/ladder-run.ts'
 import { makeHevc } from '../hls/make-hevc.ts'
 import type { Publisher } from '../hls/publisher.ts'
@@ -19,40 +19,66 @@ interface HevcSource {
   segmentSeconds: number
   /** Holds what is published already, and is emptied. */
   folder: string
-  publisher: Publisher
-  ladder: EncodedLadder
+  store: ObjectStore
+  prefix: string
+  publisher: Pick<Publisher, 'publishRest'>
+  ladder: Pick<EncodedLadder, 'videos' | 'isWhole'>
+  /** Seconds that the ladder took. */
+  wallSeconds: number
   signal: AbortSignal
   log: Log
 }
 
+/** What the ladder needed is known to fit into an attempt; half of it again for what nobody has to wait for. */
+const SHARE_OF_LADDER = 0.5
+const LEAST_SECONDS = 60
+
+/** Why the stream cannot be added, for people to read. */
+class Unfit extends Error {}
+
 /**
- * Serves the HEVC of an upload as it is, beside the renditions that are made of it. Where it cannot be, says why: no video
- * fails because of it. Undefined where the upload is not HEVC. Throws what the store refuses.
+ * Serves the HEVC of an upload as it is, beside the renditions that are made of it. Where it cannot be, says why, and removes
+ * what an earlier attempt may have published of it: no video fails because of it. Undefined where the upload is not HEVC.
  */
 export async function addHevc(given: HevcSource): Promise<AddedHevc | { fault: string } | undefined> {
-  const { source, sourcePath, segmentSeconds, signal, folder, publisher } = given
-  if (source.video.codec !== 'hevc') return undefined
+  if (given.source.video.codec !== 'hevc') return undefined
+  const late = AbortSignal.timeout(1000 * Math.max(LEAST_SECONDS, SHARE_OF_LADDER * given.wallSeconds))
+  try {
+    return await add({ ...given, signal: AbortSignal.any([given.signal, late]) })
+  } catch (error) {
+    given.signal.throwIfAborted()
+    given.log.warn({ err: error }, 'the HEVC of the source is not added')
+    await removeHevc(given)
+    if (error instanceof Unfit) return { fault: error.message }
+    return { fault: late.aborted ? 'it takes too long' : 'it could not be made' }
+  } finally {
+    await emptyFolder(given.folder)
+  }
+}
+
+async function add(given: HevcSource): Promise<AddedHevc> {
+  const { source, sourcePath, segmentSeconds, signal, folder, publisher, ladder } = given
   const copied = await scanHevc(sourcePath, { source, segmentSeconds, signal })
-  if (typeof copied === 'string') return { fault: copied }
-  if (!given.ladder.isWhole) return { fault: 'it is damaged' }
-  const video = await makeIfPossible(given, copied)
-  if (!video) return { fault: 'it is not what its packets promised' }
+  if (typeof copied === 'string') throw new Unfit(copied)
+  if (!ladder.isWhole) throw new Unfit('it is damaged')
+  // The copy may be as large as what the folder holds.
+  await emptyFolder(folder)
+  const video = await makeHevc({ ...given, copied, videos: ladder.videos }).catch((error: unknown) => {
+    signal.throwIfAborted()
+    throw new Unfit('it is not what its packets promised', { cause: error })
+  })
   await publisher.publishRest([copied.rendition.name])
   failpoint('job.hevc')
-  await emptyFolder(folder)
   return { name: copied.rendition.name, video, targetSeconds: copied.targetSeconds }
 }
 
-async function makeIfPossible(given: HevcSource, copied: CopiedTop): Promise<AddedHevc['video'] | undefined> {
-  const { folder, ladder, signal, log } = given
-  // The copy may be as large as what the folder holds.
-  await emptyFolder(folder)
+/** Best effort: what is left is removed with the media item, and no manifest names it. */
+async function removeHevc({ store, prefix, log }: HevcSource): Promise<void> {
   try {
-    return await makeHevc({ ...given, copied, videos: ladder.videos })
+    for await (const { key } of store.list(prefix)) {
+      if (/^(master-hevc\.m3u8|[0-9]+p-hevc[._].*)$/.test(key.slice(prefix.length))) await store.delete(key)
+    }
   } catch (error) {
-    signal.throwIfAborted()
-    log.warn({ err: error }, 'the HEVC of the source does not serve as a rendition')
-    await emptyFolder(folder)
-    return undefined
+    log.warn({ err: error, prefix }, 'could not remove the HEVC of an earlier attempt')
   }
 }

@@ -67,23 +67,27 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
       sharing,
       isNotConverted,
     })
-    progress.at('Publishing', 0)
-    const { segmentSeconds } = tools.spec
-    const hevc = await addHevc({ ...tools, segmentSeconds, source, sourcePath, folder, publisher, ladder })
     const wallSeconds = (performance.now() - startedAt) / 1000
+    progress.at('Publishing', 0)
+    const prefix = input.outputPrefix
     // Loads the library of images, which a video needs only here.
     const { publishPoster } = await import('../hls/poster.ts')
-    const images = await publishPoster({
-      ...tools,
-      origin: 'upload',
-      prefix: input.outputPrefix,
-      source,
-      sourcePath,
-      folder: scratch,
-    })
+    const images = await publishPoster({ ...tools, origin: 'upload', prefix, source, sourcePath, folder: scratch })
     await isNotConverted?.()
-    const made = { ...plan, publisher, accelerator, wallSeconds, images, hevc }
-    const manifest = await commit(tools, input, source, ladder, made)
+    // Everything that players need is there, before what they can do without is begun.
+    const masters = await publishMaster(publisher, ladder, targetSeconds)
+    const { segmentSeconds } = tools.spec
+    const own = { segmentSeconds, source, sourcePath, folder, prefix, publisher, ladder, wallSeconds }
+    const hevc = await addHevc({ ...tools, ...own })
+    await isNotConverted?.()
+    const manifest = await commit(tools, input, source, ladder, {
+      publisher,
+      accelerator,
+      wallSeconds,
+      images,
+      hevc,
+      masters,
+    })
     if (sharing) await clearShared(tools, sharing, ladder)
     return manifest
   } catch (error) {
@@ -174,34 +178,47 @@ async function encode(
   }
 }
 
+type Masters = { video: EncodedLadder['videos'][number]; master: ReturnType<typeof masterEntry> }[]
+
+async function publishMaster(publisher: Publisher, ladder: EncodedLadder, targetSeconds: number): Promise<Masters> {
+  const { videos, audio } = ladder
+  const masters = videos.map((video) => ({ video, master: masterEntry(video, audio?.segments ?? null, targetSeconds) }))
+  await putMaster(publisher, 'master.m3u8', masters, audio !== null)
+  return masters
+}
+
+const putMaster = (publisher: Publisher, name: string, masters: Masters, hasAudio: boolean) =>
+  publisher.put(
+    name,
+    masterPlaylistText(
+      masters.map(({ master }) => master),
+      hasAudio,
+    ),
+    PLAYLIST_TYPE,
+  )
+
 async function commit(
   { store, spec, signal }: ConvertTools,
   input: TranscodeInput,
   source: ProbedSource,
-  { videos, audio, planReason }: EncodedLadder,
+  { audio, planReason }: EncodedLadder,
   made: {
     publisher: Publisher
-    targetSeconds: number
     accelerator: Accelerator
     wallSeconds: number
     images: VideoManifest['images']
     hevc: Awaited<ReturnType<typeof addHevc>>
+    masters: Masters
   },
 ): Promise<VideoManifest> {
   const hasAudio = audio !== null
-  const described = videos.map((video) => ({
-    video,
-    master: masterEntry(video, audio?.segments ?? null, made.targetSeconds),
-  }))
-  const master = described.map((d) => d.master)
+  const described = [...made.masters]
   const { hevc } = made
   if (hevc && 'video' in hevc) {
-    const own = { video: hevc.video, master: masterEntry(hevc.video, audio?.segments ?? null, hevc.targetSeconds) }
-    described.push(own)
-    const text = masterPlaylistText([...master, own.master], hasAudio)
-    await made.publisher.put('master-hevc.m3u8', text, PLAYLIST_TYPE)
+    const { video, targetSeconds } = hevc
+    described.push({ video, master: masterEntry(video, audio?.segments ?? null, targetSeconds) })
+    await putMaster(made.publisher, 'master-hevc.m3u8', described, hasAudio)
   }
-  await made.publisher.put('master.m3u8', masterPlaylistText(master, hasAudio), PLAYLIST_TYPE)
   failpoint('job.uploaded')
   signal.throwIfAborted()
   const seconds = presentationSeconds(source)

@@ -82,6 +82,15 @@ const RECIPES = {
     ],
     extension: 'mov',
   },
+  /** Its parameter sets stand before each keyframe as well. */
+  repeatedHevc: {
+    args: [
+      ...[...picture('640x360', 30, 3), '-c:v', 'libx265', '-preset', 'ultrafast', '-tag:v', 'hev1'],
+      ...['-x265-params', 'log-level=error:keyint=30:min-keyint=30:open-gop=0:bframes=0:repeat-headers=1'],
+      ...['-pix_fmt', 'yuv420p'],
+    ],
+    extension: 'mp4',
+  },
   /** Pictures before a keyframe need those of the group before it. */
   openHevc: {
     args: [

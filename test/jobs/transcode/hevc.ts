@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -8,9 +8,13 @@ import t from 'tap'
 import { probe } from '../../../jobs/ffmpeg/probe.ts'
 import { makeHevc } from '../../../jobs/hls/make-hevc.ts'
 import { scanHevc } from '../../../jobs/hls/scan-top.ts'
+import { addHevc } from '../../../jobs/transcode/add-hevc.ts'
+import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
+import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import { closeServer, listenOnPort } from '../../../local/http-server.ts'
 import { noBrowser, openBrowser } from '../../support/browser.ts'
-import { clip } from '../../support/clips.ts'
+import { clip, ffmpeg } from '../../support/clips.ts'
+import { quietLog } from '../../support/quiet-log.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** Videos whose HEVC is served beside the renditions. What may be is decided in hls/hevc-copy.ts. */
@@ -122,6 +126,69 @@ t.test('what is not as its packets promised is not made', async (t) => {
   await t.resolves(made(found))
   await t.rejects(made({ ...found, keyframes: found.keyframes.slice(1) }), { message: /7 keyframes where 6 were due/ })
   await t.rejects(made({ ...found, frames: 391 }), { message: /390 frames over 390 where 391 were due/ })
+})
+
+async function made(path: string, folder: string) {
+  const { signal } = new AbortController()
+  const source = await probe(path, signal)
+  const copied = await scanHevc(path, { source, segmentSeconds: 2, signal })
+  if (typeof copied === 'string') throw new Error(copied)
+  return makeHevc({ source, sourcePath: path, copied, segmentSeconds: 2, folder, videos: [], signal })
+}
+
+t.test('parameter sets before each keyframe go, where they are those of the initialization', async (t) => {
+  const folder = t.testdir()
+  const path = await clip('repeatedHevc')
+  t.match(await made(path, folder), { frames: 90, codec: /^hvc1/ })
+  t.strictSame(await pictures(join(folder, '360p-hevc.m3u8')), await pictures(path))
+})
+
+t.test('a stream that changes its parameter sets is not served: a player may begin behind the change', async (t) => {
+  const folder = t.testdir()
+  const at = (name: string) => join(folder, name)
+  const streams = []
+  for (const [name, ctu] of [
+    ['one', 32],
+    ['two', 16],
+  ]) {
+    const settings = `log-level=error:keyint=30:min-keyint=30:open-gop=0:bframes=0:ctu=${ctu}`
+    await ffmpeg([
+      ...['-f', 'lavfi', '-i', 'testsrc2=s=640x360:r=30:d=4', '-pix_fmt', 'yuv420p'],
+      ...['-c:v', 'libx265', '-preset', 'ultrafast', '-x265-params', settings, at(`${name}.hevc`)],
+    ])
+    streams.push(await readFile(at(`${name}.hevc`)))
+  }
+  await writeFile(at('joined.hevc'), Buffer.concat(streams))
+  // A bare stream has no times: one thirtieth of a second each.
+  const times = ['-bsf:v', 'setts=pts=N*512:dts=N*512:time_base=1/15360', '-video_track_timescale', '15360']
+  const joined = ['-framerate', '30', '-i', at('joined.hevc'), '-c', 'copy', '-tag:v', 'hev1', ...times]
+  await ffmpeg([...joined, at('joined.mp4')])
+  await t.rejects(made(at('joined.mp4'), at('.')), { message: /keyframes can be decoded/ })
+})
+
+t.test('what is left out leaves nothing of an earlier attempt', async (t) => {
+  const { signal } = new AbortController()
+  const sourcePath = await clip('repeatedHevc')
+  const source = await probe(sourcePath, signal)
+  const at = t.testdir({ objects: {}, work: {} })
+  const folder = join(at, 'work')
+  const store = openFolderStore({ folder: join(at, 'objects') })
+  t.teardown(() => store.close())
+  const prefix = 'org/o/media/m/v1/'
+  const stays = ['360p.m3u8', '360p_00000.ts', 'master.m3u8']
+  for (const name of [...stays, 'master-hevc.m3u8', '360p-hevc.m3u8', '360p-hevc_init.mp4', '360p-hevc_00000.m4s'])
+    await store.put(prefix + name, 'x', { contentType: 'text/plain' })
+  const publishRest = () => Promise.reject(new StoreError('Unavailable', 'away'))
+  const add = (isWhole: boolean) =>
+    addHevc({
+      ...{ source, sourcePath, segmentSeconds: 2, folder, store, prefix, signal, log: quietLog() },
+      ...{ publisher: { publishRest }, ladder: { videos: [], isWhole }, wallSeconds: 1 },
+    })
+  t.strictSame(await add(false), { fault: 'it is damaged' })
+  const left: string[] = []
+  for await (const { key } of store.list(prefix)) left.push(key.slice(prefix.length))
+  t.strictSame(left.sort(), stays)
+  t.strictSame(await add(true), { fault: 'it could not be made' }, 'a store that is away costs no video')
 })
 
 t.test('groups that are not closed are not served, and the video is converted', async (t) => {
