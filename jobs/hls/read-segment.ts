@@ -7,6 +7,7 @@ import {
   payloadStart,
   pesHeader,
   pidOf,
+  SegmentFault,
   STREAM_PID,
   tsPackets,
 } from './ts-packets.ts'
@@ -33,17 +34,18 @@ const [SLICE, IDR_SLICE, PARAMETERS] = [1, 5, 7]
 
 /**
  * Reads each packet of a segment as a player would: its tables name the stream, no packet of it is missing, each picture has
- * its time, and the first one is a keyframe behind its parameter sets. Throws where that is not so.
+ * its time, and the first one is a keyframe behind its parameter sets. Throws a SegmentFault where that is not so.
  */
-export async function readSegment(path: string): Promise<SegmentFacts> {
+export async function readSegment(path: string, signal?: AbortSignal): Promise<SegmentFacts> {
   const tables = openTables()
   const pictures = openPictures()
   for await (const bytes of tsPackets(path)) {
+    signal?.throwIfAborted()
     for (let at = 0; at < bytes.length; at += PACKET) {
       const pid = pidOf(bytes, at)
       if (pid !== STREAM_PID) tables.add(bytes, at, pid)
       else if (tables.nameStream()) pictures.add(bytes, at)
-      else throw new Error('no table names its stream')
+      else throw new SegmentFault('no table names its stream')
     }
   }
   return pictures.end()
@@ -86,27 +88,31 @@ function openPictures() {
   const counter = openCounter()
   const head = Buffer.allocUnsafe(MAX_HEAD_BYTES)
   let length = 0
+  /** What the head of the current picture has told, and where to go on: reading it from its beginning again is quadratic. */
+  let seen: Head = { next: 0 }
   /** Whether the slice of the current picture was found. */
   let isKnown = true
 
   function begin(bytes: Buffer, at: number): void {
-    if (!isKnown) throw new Error('a picture without a slice')
-    if (facts.frames === 0 && !isRandomAccess(bytes, at)) throw new Error('does not begin with a keyframe')
+    if (!isKnown) throw new SegmentFault('a picture without a slice')
+    if (facts.frames === 0 && !isRandomAccess(bytes, at)) throw new SegmentFault('does not begin with a keyframe')
     length = 0
+    seen = { next: 0 }
     isKnown = false
   }
 
   function look(): void {
     const { pts, payload } = pesHeader(head.subarray(0, length))
-    const { slice, codec } = headOf(head.subarray(payload, length))
+    seen = readHead(head.subarray(payload, length), seen)
+    const { slice, codec } = seen
     if (slice === undefined) {
-      if (length === MAX_HEAD_BYTES) throw new Error('a picture without a slice')
+      if (length === MAX_HEAD_BYTES) throw new SegmentFault('a picture without a slice')
       return
     }
     isKnown = true
     const time = pts / CLOCK
     if (facts.frames === 0 && (slice !== IDR_SLICE || codec === undefined)) {
-      throw new Error('does not begin with a keyframe')
+      throw new SegmentFault('does not begin with a keyframe')
     }
     if (facts.codec === '' && codec !== undefined) facts.codec = codec
     facts.frames += 1
@@ -119,14 +125,14 @@ function openPictures() {
     add(bytes: Buffer, at: number): void {
       if (!counter.hasNext(bytes, at)) return
       if (isUnitStart(bytes, at)) begin(bytes, at)
-      else if (facts.frames === 0 && isKnown) throw new Error('does not begin with a picture')
+      else if (facts.frames === 0 && isKnown) throw new SegmentFault('does not begin with a picture')
       if (isKnown) return
       length += bytes.copy(head, length, payloadStart(bytes, at), at + PACKET)
       look()
     },
     end(): SegmentFacts {
-      if (!isKnown) throw new Error('a picture without a slice')
-      if (facts.frames === 0) throw new Error('has no frames')
+      if (!isKnown) throw new SegmentFault('a picture without a slice')
+      if (facts.frames === 0) throw new SegmentFault('has no frames')
       return facts
     },
   }
@@ -139,29 +145,38 @@ function openCounter() {
     /** Whether the packet at `at` has a payload, which is then the next one. */
     hasNext(bytes: Buffer, at: number): boolean {
       const isDamaged = (bytes.readUInt8(at + 1) & 0x80) !== 0 || adaptationOf(bytes, at) > PACKET - 4
-      if (isDamaged) throw new Error('a packet is damaged')
+      if (isDamaged) throw new SegmentFault('a packet is damaged')
       const flags = bytes.readUInt8(at + 3)
       if ((flags & 0x10) === 0) return false
       const next = flags & 0x0f
-      if (last !== undefined && next !== ((last + 1) & 0x0f)) throw new Error('a packet is missing')
+      if (last !== undefined && next !== ((last + 1) & 0x0f)) throw new SegmentFault('a packet is missing')
       last = next
       return true
     },
   }
 }
 
-/** The type of the first slice behind Annex B start codes, and the codec of a parameter set before it. */
-function headOf(stream: Buffer): { slice?: number; codec?: string } {
-  let codec: string | undefined
-  const found = () => (codec === undefined ? {} : { codec })
-  for (let at = stream.indexOf(START_CODE); at !== -1; at = stream.indexOf(START_CODE, at + 3)) {
+interface Head {
+  /** The type of the first slice. */
+  slice?: number
+  /** Of a parameter set before it. */
+  codec?: string
+  /** Where what is not read yet begins. */
+  next: number
+}
+
+/** Reads on behind Annex B start codes, up to the first slice. */
+function readHead(stream: Buffer, { next, ...before }: Head): Head {
+  const found: Omit<Head, 'next'> = before
+  let at = stream.indexOf(START_CODE, next)
+  for (; at !== -1; at = stream.indexOf(START_CODE, at + 3)) {
     const type = at + 3 < stream.length ? stream.readUInt8(at + 3) & 0x1f : PARAMETERS
-    if (type >= SLICE && type <= IDR_SLICE) return { ...found(), slice: type }
+    if (type >= SLICE && type <= IDR_SLICE) return { ...found, slice: type, next: at }
     if (type !== PARAMETERS) continue
     // The next packet brings the rest.
-    if (at + 7 > stream.length) return found()
+    if (at + 7 > stream.length) return { ...found, next: at }
     // Its first three bytes are profile, constraint flags and level.
-    codec ??= `avc1.${stream.toString('hex', at + 4, at + 7)}`
+    found.codec ??= `avc1.${stream.toString('hex', at + 4, at + 7)}`
   }
-  return found()
+  return { ...found, next: Math.max(next, stream.length - START_CODE.length + 1) }
 }

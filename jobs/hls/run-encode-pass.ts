@@ -64,7 +64,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
   })
   const [encoded, published] = await Promise.allSettled([encoding, publishing])
   run.signal.throwIfAborted()
-  if (published.status === 'rejected') throw published.reason
+  if (published.status === 'rejected') throw explainRefusal(published.reason, pass)
   if (encoded.status === 'fulfilled') return { ...encoded.value, frames, stopped: false }
   if (encoded.reason === ENOUGH) return { damaged: 0, endedEarly: false, tail: '', frames, stopped: true }
   throw explainPass(encoded.reason, pass)
@@ -78,6 +78,15 @@ async function publishUntil(ended: AbortSignal, lookMs: () => number, publish: (
     await sleep(lookMs(), undefined, { signal: ended }).catch(() => undefined)
     await publish()
   }
+}
+
+/** What a GPU has encoded and no player could play is a fault of the GPU, for which the CPU may take its place. */
+export function explainRefusal(error: unknown, { accelerator }: Pick<EncodePass, 'accelerator'>): unknown {
+  const isRefused = error instanceof TransientError && error.code === EXIT.verificationFailed
+  if (accelerator !== 'gpu' || !isRefused) return error
+  return new TransientError(EXIT.gpuBusy, 'GpuFailed', `The GPU encoded what cannot be played: ${error.message}`, {
+    cause: error,
+  })
 }
 
 /** Throws ToneMapMissing for HDR when the installed ffmpeg cannot map it. */

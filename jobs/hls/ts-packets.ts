@@ -6,6 +6,9 @@ export const PACKET = 188
 /** The PID that ffmpeg's muxer gives the first elementary stream; each file has exactly one. */
 export const STREAM_PID = 0x100
 
+/** What a segment holds is not what a player could play. */
+export class SegmentFault extends Error {}
+
 /** Whole packets, many at a time. Each buffer is overwritten by the next. Throws where the file ends within a packet. */
 export async function* tsPackets(path: string): AsyncGenerator<Buffer> {
   const file = await open(path)
@@ -21,7 +24,7 @@ export async function* tsPackets(path: string): AsyncGenerator<Buffer> {
       bytes.copyWithin(0, whole, end)
       rest = end - whole
     }
-    if (rest > 0) throw new Error('half a packet at the end')
+    if (rest > 0) throw new SegmentFault('half a packet at the end')
   } finally {
     await file.close()
   }
@@ -29,7 +32,7 @@ export async function* tsPackets(path: string): AsyncGenerator<Buffer> {
 
 /** Of the packet at `at`. */
 export function pidOf(bytes: Buffer, at: number): number {
-  if (bytes[at] !== 0x47) throw new Error('not a transport stream')
+  if (bytes[at] !== 0x47) throw new SegmentFault('not a transport stream')
   return bytes.readUInt16BE(at + 1) & 0x1fff
 }
 
@@ -51,7 +54,7 @@ export const payloadStart = (bytes: Buffer, at: number): number =>
 /** The header of a PES packet (§2.4.3.6): its presentation time, in ticks of 90 kHz, and where its payload begins. */
 export function pesHeader(bytes: Buffer): { pts: number; payload: number } {
   if (bytes.length < 14 || bytes.readUIntBE(0, 3) !== 1 || (bytes.readUInt8(7) & 0x80) === 0) {
-    throw new Error('a packet without a time stamp')
+    throw new SegmentFault('a packet without a time stamp')
   }
   const pts =
     (bytes.readUInt8(9) & 0x0e) * 2 ** 29 + (bytes.readUInt16BE(10) >> 1) * 2 ** 15 + (bytes.readUInt16BE(12) >> 1)

@@ -8,6 +8,7 @@ import type { Segment } from './media-playlist.ts'
 import { readPlaylist } from './publisher.ts'
 import { readSegment, type SegmentFacts } from './read-segment.ts'
 import { type Layout, segmentLengths } from './timeline.ts'
+import { SegmentFault } from './ts-packets.ts'
 
 export interface VerifiedStream {
   segments: (Segment & { bytes: number })[]
@@ -21,8 +22,8 @@ export interface VerifiedVideo extends VerifiedStream {
 }
 
 /** The encoder's output is wrong. The attempt does not commit it; another attempt may succeed. */
-export const wrong = (name: string, what: string) =>
-  new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${name}: ${what}`)
+export const wrong = (name: string, what: string, cause?: unknown) =>
+  new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${name}: ${what}`, { cause })
 
 /** Seconds; covers the rounding of 90 kHz time stamps and of six decimals. */
 const TOLERANCE = 0.002
@@ -40,8 +41,11 @@ export type ReadStream = (segments: readonly Pick<Segment, 'uri'>[]) => Promise<
 export function openSegmentReader(folder: string, signal: AbortSignal): SegmentReader {
   const known = new Map<string, Promise<SegmentFacts>>()
   const readNew = (uri: string) =>
-    readSegment(join(folder, uri)).catch((error: unknown) => {
-      throw wrong(uri, error instanceof Error ? error.message : 'cannot be read')
+    readSegment(join(folder, uri), signal).catch((error: unknown) => {
+      if (error instanceof SegmentFault) throw wrong(uri, error.message, error)
+      // What a disk or a signal refuses says nothing about the segment.
+      known.delete(uri)
+      throw error
     })
   const read = (uri: string) => {
     const facts = known.get(uri) ?? readNew(uri)

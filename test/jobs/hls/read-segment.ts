@@ -103,6 +103,23 @@ t.test('it refuses what a player would stumble over', async (t) => {
   t.ok(whole.frames > 1, 'and nothing that is whole')
 })
 
+t.test('a long head, whose units lie across packets, tells the same', async (t) => {
+  const path = await changed('long', (packets) => {
+    const first = packets.findIndex(isOfStream)
+    return renumbered([...packets.slice(0, first + 1), ...filling(300), ...packets.slice(first + 1)])
+  })
+  t.strictSame(await readSegment(path), await readSegment(MADE))
+})
+
+/** Packets of empty parameter sets, each of 5 bytes. */
+function filling(count: number): Buffer[] {
+  const bytes = Buffer.alloc(184 * count)
+  for (let at = 0; at + 5 <= bytes.length; at += 5) bytes.set([0, 0, 1, 0x68, 0xce], at)
+  return Array.from({ length: count }, (_, k) =>
+    Buffer.concat([Buffer.of(0x47, STREAM_PID >> 8, STREAM_PID & 0xff, 0x10), bytes.subarray(184 * k, 184 * (k + 1))]),
+  )
+}
+
 const tablesOf = (packets: Buffer[]) => packets.filter((packet) => !isOfStream(packet))
 function damaged(packet: Buffer): Buffer {
   const at = 4 + adaptationOf(packet, 0) + 11

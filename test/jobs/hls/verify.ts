@@ -1,11 +1,13 @@
-import { cp, mkdtemp, readFile, rm, unlink, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
+import { explainRefusal } from '../../../jobs/hls/run-encode-pass.ts'
 import { type Layout, segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
 import { PACKET } from '../../../jobs/hls/ts-packets.ts'
-import { openSegmentReader, verifyVideo } from '../../../jobs/hls/verify.ts'
+import { openSegmentReader, verifyVideo, wrong } from '../../../jobs/hls/verify.ts'
+import { EXIT } from '../../../lib/contract/job-result.ts'
 import { clip, ffmpeg } from '../../support/clips.ts'
 
 /** What an encoder has made is not committed unless it is what the layout requires. */
@@ -120,4 +122,23 @@ t.test('a segment that was read before it left is not read again', async (t) => 
   await t.rejects(verifyVideo(folder, rendition, layout, reader.readAll), {
     message: /v_00002\.ts: a packet is missing/,
   })
+})
+
+t.test('what a disk refuses is no fault of a segment, and is asked again', async (t) => {
+  const folder = await changed(async () => {})
+  const reader = openSegmentReader(folder, signal)
+  const [path, away] = [join(folder, 'v_00001.ts'), join(folder, 'away')]
+  await rename(path, away)
+  await t.rejects(reader.read('v_00001.ts'), { code: 'ENOENT' })
+  await rename(away, path)
+  t.match(await reader.read('v_00001.ts'), { frames: 20 })
+})
+
+t.test('a segment that a GPU has made and no player could play is a fault of the GPU', (t) => {
+  const refused = wrong('v_00001.ts', 'does not begin with a keyframe')
+  t.match(explainRefusal(refused, { accelerator: 'gpu' }), { reason: 'GpuFailed', code: EXIT.gpuBusy, cause: refused })
+  t.equal(explainRefusal(refused, { accelerator: 'cpu' }), refused)
+  const other = new Error('the store is away')
+  t.equal(explainRefusal(other, { accelerator: 'gpu' }), other)
+  t.end()
 })
