@@ -64,6 +64,8 @@ export const ApiConfig = StoreConfig.extend({
   API_PROCESSES: int(1, 64).default(1),
   /** The number of this one; the program sets it for the processes that it starts. */
   API_PROCESS: int(1, 64).default(1),
+  /** Of Node itself: a size of the heap that it gives is left alone. */
+  NODE_OPTIONS: z.string().default(''),
   TRUST_PROXY_HOPS: int(0, 10).default(0),
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),
   DATABASE_CONNECTIONS: int(1, 200).default(10),
@@ -123,13 +125,17 @@ export const ApiConfig = StoreConfig.extend({
   DRAIN_SECONDS: int(0, 300).default(8),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })
-  .refine((config) => config.API_PROCESSES === 1 || config.DATABASE_CONNECTIONS >= 2 * config.API_PROCESSES, {
+  .refine((config) => config.API_PROCESSES === 1 || config.DATABASE_CONNECTIONS >= 5 * config.API_PROCESSES, {
     path: ['DATABASE_CONNECTIONS'],
-    message: 'must be at least two for each of API_PROCESSES',
+    message: 'must be at least five for each of API_PROCESSES',
   })
-  .refine((config) => Math.min(config.MAX_BODIES, config.MAX_EVENT_STREAMS) >= config.API_PROCESSES, {
+  .refine((config) => config.API_PROCESSES === 1 || config.MAX_BODIES >= 24 * config.API_PROCESSES, {
+    path: ['MAX_BODIES'],
+    message: 'must be at least 24 for each of API_PROCESSES',
+  })
+  .refine((config) => config.MAX_EVENT_STREAMS >= config.API_PROCESSES, {
     path: ['API_PROCESSES'],
-    message: 'must not exceed MAX_BODIES or MAX_EVENT_STREAMS',
+    message: 'must not exceed MAX_EVENT_STREAMS',
   })
   .refine((config) => config.AUTH_TOKEN_USE !== undefined || !takesIdTokens(config), {
     path: ['AUTH_TOKEN_USE'],

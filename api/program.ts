@@ -10,7 +10,7 @@ const deadlineMs = (config.DRAIN_SECONDS + 70) * 1000
 if (config.API_PROCESSES > 1 && cluster.isPrimary) {
   const { runProcesses } = await import('./processes/run.ts')
   const log = openLog({ program: 'api', level: config.LOG_LEVEL, isShared: true })
-  await runProcesses({ config, log, deadlineMs: deadlineMs + 5000 })
+  await runProcesses({ config, log, deadlineMs })
 } else {
   const { serve } = await import('./serve.ts')
   await serve(config, deadlineMs)

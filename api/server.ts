@@ -25,6 +25,7 @@ import { databaseShares } from './limits/capacity.ts'
 import { fairDatabase } from './limits/fair-database.ts'
 import { openLimits } from './limits/limits.ts'
 import { openSharedCounters } from './limits/queries.ts'
+import { openGate } from './processes/gate.ts'
 import type { Siblings } from './processes/siblings.ts'
 import { cursors } from './requests/cursor.ts'
 
@@ -143,16 +144,19 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   // Services of the cluster reach it without a proxy, and their number is that of the configuration: no limits.
   const internalApp =
     services && createInternalApp(deps, { ...options, authenticate: services.authenticate, trustProxyHops: 0 })
+  const gate = openGate({ ready: state.ready, metrics: metrics.read, log, isOpen: !siblings })
   const listeners = [
     app as RequestListener,
-    probes(siblings ?? { ready: state.ready }, log, internalApp as RequestListener | undefined),
+    probes(siblings ?? { ready: state.ready }, log, internalApp && gate.guard(internalApp as RequestListener)),
     ...(siblings ? [] : [metricsListener(metrics.read)]),
   ]
   const servers = listeners.map((listener) => openServer(listener, { log }))
   const ports = [config.PORT, config.INTERNAL_PORT, config.METRICS_PORT]
+  const listen = (some: number[]) => Promise.all(some.map(async (i) => servers[i]?.listen(config.HOST, ports[i] ?? 0)))
   try {
-    await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))
-    await siblings?.join({ ready: state.ready, metrics: metrics.read })
+    await (siblings
+      ? gate.open(siblings, { probes: () => listen([1]), requests: () => listen([0]) })
+      : listen([0, 1, 2]))
   } catch (error) {
     await Promise.all([stopAuth(), refusals.close(), notifications.close()])
     await Promise.all(servers.map((server) => server.close(0)))

@@ -1,5 +1,5 @@
 /** What the processes of a replica ask each other. */
-export type Question = 'alive' | 'ready' | 'metrics' | 'listening'
+export type Question = 'alive' | 'ready' | 'metrics' | 'begun' | 'listening'
 
 type Answers = Partial<Record<Question, () => Promise<unknown>>>
 type Ask = (question: Question, timeoutMs: number) => Promise<unknown>
@@ -13,6 +13,7 @@ type Message =
 interface End {
   send(message: Message, done: (error: Error | null) => void): unknown
   on(event: 'message', hear: (message: unknown) => void): unknown
+  on(event: 'disconnect', hear: () => void): unknown
 }
 
 interface Waiting {
@@ -42,6 +43,9 @@ export function openChannel(end: End, answers: Answers): Ask {
     if (message.channel === 'asked') void answer(message.id, message.question)
     else if (message.channel === 'answered') waiting.get(message.id)?.resolve(message.value)
     else if (message.channel === 'failed') waiting.get(message.id)?.reject(new Error(message.reason))
+  })
+  end.on('disconnect', () => {
+    for (const { reject } of waiting.values()) reject(new Error('the other process is gone'))
   })
 
   return async (question, timeoutMs) => {

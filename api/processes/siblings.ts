@@ -6,12 +6,14 @@ import { openChannel } from './channel.ts'
 export interface Siblings {
   /** From 1; a process that replaces another one has its number. */
   readonly number: number
-  /** Throws unless each process that listens answers. */
+  /** Throws unless each process that has begun answers. */
   alive(): Promise<void>
-  /** Throws unless all processes listen and are ready. */
+  /** Throws unless a process that listens is ready. */
   ready(): Promise<void>
-  /** Answers the others from now on, and tells them that this process listens. */
-  join(own: { ready(): Promise<void>; metrics(): Promise<MetricsOf[]> }): Promise<void>
+  /** Answers the others from now on. The supervisor kills a process that takes too long to come here. */
+  begin(own: { ready(): Promise<void>; metrics(): Promise<MetricsOf[]> }): Promise<void>
+  /** Tells the others that this process serves the public port. */
+  join(): Promise<void>
 }
 
 /** More than a process takes to ask the others, less than the probes wait. */
@@ -22,7 +24,7 @@ const JOIN_MS = 10_000
 export function openSiblings(number: number): Siblings | undefined {
   const { worker } = cluster
   if (!worker) return undefined
-  let own: Parameters<Siblings['join']>[0] | undefined
+  let own: Parameters<Siblings['begin']>[0] | undefined
   const ask = openChannel(worker, {
     alive: async () => {},
     ready: async () => own?.ready(),
@@ -32,9 +34,10 @@ export function openSiblings(number: number): Siblings | undefined {
     number,
     alive: async () => void (await ask('alive', ALL_MS)),
     ready: async () => void (await ask('ready', ALL_MS)),
-    async join(answers) {
+    async begin(answers) {
       own = answers
-      await ask('listening', JOIN_MS)
+      await ask('begun', JOIN_MS)
     },
+    join: async () => void (await ask('listening', JOIN_MS)),
   }
 }

@@ -18,10 +18,10 @@ export function endAtSignals(): void {
   }
 }
 
-/** Handles the first SIGTERM and the first SIGINT, instead of `endAtSignals`. */
-export function onSignal(handle: (signal: Signal) => void): void {
+/** Handles the first SIGTERM and the first SIGINT, or `every` one, instead of `endAtSignals`. */
+export function onSignal(handle: (signal: Signal) => void, every = false): void {
   for (const signal of SIGNALS) {
-    process.once(signal, () => handle(signal))
+    process[every ? 'on' : 'once'](signal, () => handle(signal))
     const end = untilHandled.get(signal)
     if (end) process.off(signal, end) // after adding the new handler, so that there always is one
     untilHandled.delete(signal)
@@ -81,6 +81,7 @@ export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boo
       process.exit(1)
     })
   }
-  if (options.signals !== false) onSignal((signal) => void stop(signal))
+  // A signal to the group comes again from the parent. With `exit` the deadline ends the process in any case.
+  if (options.signals !== false) onSignal((signal) => void stop(signal), options.exit)
   return { signal: controller.signal, onStop: (name, close) => void closers.push({ name, close }), stop }
 }

@@ -53,6 +53,7 @@ export async function startApiProcesses(t: Teardown, { database, identity }: Wor
     )
   return {
     child,
+    folder,
     errors,
     exited,
     logged,
@@ -60,13 +61,17 @@ export async function startApiProcesses(t: Teardown, { database, identity }: Wor
     get: (path: string) => get(port, path),
     probe,
     metrics: async () => (await get(metricsPort, '/metrics')).text,
-    isReady: () => eventually('the replica is ready', async () => (await probe('/readyz')) === 200),
+    /** All serve, too: the replica is ready when one of them does. */
+    async isReady() {
+      await eventually('all listen', () => logged.some(({ msg }) => msg === 'all processes listen'))
+      await eventually('the replica is ready', async () => (await probe('/readyz')) === 200)
+    },
     /** Of the processes that serve, not of the one that replaces them. */
     pids: () => childrenOf(child.pid ?? 0),
   }
 }
 
-const childrenOf = (pid: number) =>
+export const childrenOf = (pid: number) =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
 
 /** Whether there is such a process, and it is no zombie. */
