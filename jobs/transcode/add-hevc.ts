@@ -29,7 +29,7 @@ interface HevcSource {
   log: Log
 }
 
-/** What the ladder needed is known to fit into an attempt; half of it again for what nobody has to wait for. */
+/** What the ladder needed is known to fit into an attempt; half of it again is left for a rendition that no viewer waits for. */
 const SHARE_OF_LADDER = 0.5
 const LEAST_SECONDS = 60
 
