@@ -24,6 +24,7 @@ await ffmpeg([
   ...['-hls_segment_filename', join(folder, 'copied_%05d.ts'), join(folder, 'copied.m3u8')],
 ])
 const MADE = join(folder, 'made_00000.ts')
+const START_CODE = Buffer.of(0, 0, 1)
 
 async function probed(path: string) {
   const { stdout } = await run(
@@ -91,6 +92,10 @@ t.test('it refuses what a player would stumble over', async (t) => {
     ['a broken table', /no table names its stream/, (p) => p.map((one) => (isOfStream(one) ? one : damaged(one)))],
     ['no beginning', /does not begin with a picture/, (p) => without(p, p.findIndex(isOfStream))],
     ['no keyframe', /does not begin with a keyframe/, (p) => [...tablesOf(p), ...p.slice(secondPicture(p))]],
+    ['a keyframe that is none', /does not begin with a keyframe/, (p) => p.map((one) => retyped(one, 5, 1))],
+    ['no parameter sets', /does not begin with a keyframe/, (p) => p.map((one) => retyped(one, 7, 6))],
+    ['no time', /without a time stamp/, (p) => p.map(timeless)],
+    ['a field beyond its packet', /a packet is damaged/, (p) => p.map((one, k) => (k === 20 ? overlong(one) : one))],
     ['marked as damaged', /a packet is damaged/, (p) => p.map((one, k) => (k === 20 ? marked(one) : one))],
     ['not a packet', /not a transport stream/, (p) => p.map((one, k) => (k === 20 ? Buffer.alloc(PACKET) : one))],
     ['half a packet', /half a packet/, (p) => [...p, Buffer.alloc(7)]],
@@ -128,6 +133,24 @@ function damaged(packet: Buffer): Buffer {
 }
 function marked(packet: Buffer): Buffer {
   packet[1] = (packet[1] ?? 0) | 0x80
+  return packet
+}
+/** Every unit of one type as one of another, where its start code lies in one packet. */
+function retyped(packet: Buffer, from: number, to: number): Buffer {
+  for (let at = packet.indexOf(START_CODE); at !== -1; at = packet.indexOf(START_CODE, at + 3)) {
+    const unit = packet[at + 3] ?? 0
+    if ((unit & 0x1f) === from) packet[at + 3] = (unit & 0xe0) | to
+  }
+  return packet
+}
+function timeless(packet: Buffer): Buffer {
+  const flags = payloadStart(packet, 0) + 7
+  if (isOfStream(packet) && isUnitStart(packet, 0)) packet[flags] = (packet[flags] ?? 0) & 0x3f
+  return packet
+}
+function overlong(packet: Buffer): Buffer {
+  packet[3] = (packet[3] ?? 0) | 0x20
+  packet[4] = 200
   return packet
 }
 /** Zeros in place of the picture; the header of its PES packet has 19 bytes. */

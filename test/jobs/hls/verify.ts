@@ -2,12 +2,15 @@ import { cp, mkdtemp, readFile, rename, rm, unlink, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { probe } from '../../../jobs/ffmpeg/probe.ts'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
-import { explainRefusal } from '../../../jobs/hls/run-encode-pass.ts'
+import { openPublisher } from '../../../jobs/hls/publisher.ts'
+import { explainRefusal, runEncodePass } from '../../../jobs/hls/run-encode-pass.ts'
 import { type Layout, segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
-import { PACKET } from '../../../jobs/hls/ts-packets.ts'
+import { crc32, PACKET } from '../../../jobs/hls/ts-packets.ts'
 import { openSegmentReader, verifyVideo, wrong } from '../../../jobs/hls/verify.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
+import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 import { clip, ffmpeg } from '../../support/clips.ts'
 
 /** What an encoder has made is not committed unless it is what the layout requires. */
@@ -140,5 +143,31 @@ t.test('a segment that a GPU has made and no player could play is a fault of the
   t.equal(explainRefusal(refused, { accelerator: 'cpu' }), refused)
   const other = new Error('the store is away')
   t.equal(explainRefusal(other, { accelerator: 'gpu' }), other)
+  t.end()
+})
+
+t.test('a pass ends at the first segment that is refused, and nothing of that leaves', async (t) => {
+  const folder = t.testdir({ hls: {}, store: {} })
+  const [hls, sourcePath] = [join(folder, 'hls'), await clip('early')]
+  const store = openFolderStore({ folder: join(folder, 'store') })
+  t.teardown(() => store.close())
+  const publisher = openPublisher({ store, prefix: 'p/', folder: hls, targetSeconds: 2, signal })
+  const source = await probe(sourcePath, signal)
+  const common = { accelerator: 'cpu', cores: 1, preset: 'ultrafast', withAudio: false } as const
+  const pass = { source, renditions: [rendition], timeline, ...common }
+  const asked: string[] = []
+  const inspect = async (name: string, uri: string) => {
+    asked.push(uri)
+    if (uri === 'v_00002.ts') throw wrong(name, 'is refused')
+  }
+  const run = { sourcePath, folder: hls, publisher, signal, pass, inspect, onProgress: () => {} }
+  await t.rejects(runEncodePass(run), { reason: 'VerificationFailed', message: /is refused/ })
+  t.ok(asked.includes('v_00000.ts'))
+  t.equal(await store.head('p/v_00002.ts'), undefined)
+  t.equal(await store.head('p/v.m3u8'), undefined, 'no list names what was refused')
+})
+
+t.test('the checksum of tables is that of the standard', (t) => {
+  t.equal(crc32(Buffer.from('123456789')), 0x0376e6e7)
   t.end()
 })
