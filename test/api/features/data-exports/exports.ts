@@ -27,6 +27,13 @@ const { call, store, database } = api
 const { worker: db, admin } = database
 const orgId = uuidOf('organization', api.org)
 const sql = (text: string, values: unknown[] = []) => admin.query(text, values).then((r) => r.rows)
+/** Documents list things by their ids, and ids of one millisecond are in no order. */
+let last: Uuid = ''
+function nextId(): Uuid {
+  const before = last
+  while (last <= before) last = newUuid()
+  return last
+}
 const contents = contentsOf(FEATURES.map((feature) => feature.export))
 const { own } = contents
 
@@ -96,7 +103,7 @@ const EVIL = '</title><script>alert(1)</script>"><img src=x onerror=alert(2)>'
 t.test('a person gets all that is theirs, and nothing of others, in an archive that programs read', async (t) => {
   const me = await member({ email: 'me@example.org', name: `Ann ${EVIL}` })
   const other = await member({ name: 'OTHER-NAME' })
-  const [event, theirs, album, comment] = [newUuid(), newUuid(), newUuid(), newUuid()]
+  const [event, theirs, album, comment] = [nextId(), nextId(), nextId(), nextId()]
   const mine = await original(me.id, 'Été.jpg', 'mine')
   await original(me.id, '../../evil.jpg', 'bare', { takenAt: '2020-01-02T00:00:00Z' })
   const trashed = await original(me.id, 'TRASHED.jpg', 'trashed')
@@ -144,17 +151,17 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
       values ($1, 1, $2, 'my first words', '{}', '{}', now())`,
     [comment, orgId],
   )
-  await say(newUuid(), other.id, 'OTHER-WORDS')
+  await say(nextId(), other.id, 'OTHER-WORDS')
   await sql(
     `insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji)
       values ($1, $2, $3, 'comment', $4, $5, '🔥')`,
-    [newUuid(), orgId, event, comment, me.id],
+    [nextId(), orgId, event, comment, me.id],
   )
   const invite = (by: Uuid, of: Uuid, o: { email: string | null; userId: Uuid | null; message: string }) =>
     sql(
       `insert into invitations (id, org_id, event_id, slug, email, user_id, message, invited_by, token_expires_at)
         values ($1, $2, $3, $4, $5, $6, $7, $8, now() + interval '1 day')`,
-      [newUuid(), orgId, of, newSlug(), o.email, o.userId, o.message, by],
+      [nextId(), orgId, of, newSlug(), o.email, o.userId, o.message, by],
     )
   await invite(me.id, event, { email: 'guest@example.org', userId: null, message: 'do come' })
   await invite(other.id, theirs, { email: null, userId: me.id, message: 'you are welcome' })
@@ -164,7 +171,7 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
       `insert into invitations (id, org_id, event_id, slug, email, message, invited_by, token_expires_at, status,
          responded_by, responded_at, response_message)
        values ($1, $2, $3, $4, $5, $6, $7, now() + interval '1 day', 'accepted', $8, now(), $9)`,
-      [newUuid(), orgId, theirs, newSlug(), address, message, other.id, by, said],
+      [nextId(), orgId, theirs, newSlug(), address, message, other.id, by, said],
     )
   await answer('of-a-friend@example.org', me.id, 'by link', 'gladly')
   await answer('me@example.org', other.id, 'OTHER-LINK', 'OTHER-ANSWER')
@@ -172,7 +179,7 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
   await sql(
     `insert into highlights (id, org_id, created_by, title, transition, orientation, fill, ken_burns, show_title, captions,
        skip_broken, estimated_duration_sec) values ($1, $2, $3, 'My film', 'cut', 'auto', 'blur', true, true, 'none', true, 9)`,
-    [newUuid(), orgId, me.id],
+    [nextId(), orgId, me.id],
   )
   await sql(
     `insert into notification_preferences (user_id, channel, template, enabled) values ($1, 'email', 'Mention.v1', false)`,
