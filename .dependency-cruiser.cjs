@@ -34,7 +34,7 @@ module.exports = {
     only('lib-knows-no-program', '^lib/', '^lib/|^crds/|node_modules/', 'lib is below api, operator and jobs'),
     only(
       'jobs-stay-small',
-      '^jobs/(?!bundle\\.ts$)',
+      '^jobs/(?!generate-bundles\\.ts$)',
       '^(jobs|lib|crds)/|node_modules/(zod|fluent-ffmpeg|@types/fluent-ffmpeg|sharp|exif-reader|libheif-js|thumbhash)/',
       'no Postgres, no Kubernetes in an ffmpeg pod',
     ),
