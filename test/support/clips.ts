@@ -73,9 +73,9 @@ const RECIPES = {
     extension: 'mp4',
   },
   /** As a phone writes it, held level: HEVC with keyframes that close, and an encoder that says who made it. */
-  hevc: {
+  levelHevc: {
     args: [
-      ...[...picture('640x480', 30, 13), ...sound(13), '-c:v', 'libx265', '-preset', 'ultrafast', '-b:v', '700k'],
+      ...[...picture('640x480', 30, 5), ...sound(5), '-c:v', 'libx265', '-preset', 'ultrafast', '-b:v', '700k'],
       ...['-x265-params', 'log-level=error:keyint=60:min-keyint=60:open-gop=0:bframes=3', '-tag:v', 'hvc1'],
       ...['-pix_fmt', 'yuv420p', ...aac, ...phone],
       ...['-bsf:v', 'hevc_metadata=aud=insert'],
