@@ -1,20 +1,25 @@
-import { glob } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { glob, mkdir, rename, rm } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
 import { rolldown } from 'rolldown'
 
 /**
- * Part of `npm run build`: makes each compiled program of a Job (`dist/jobs/*\/main.js`) a few files instead of some
- * hundred modules, without what they never use. A pod starts for each video, and loading modules is most of what its two
- * programs do before the first frame.
+ * Part of `npm run build`: makes the compiled programs of Jobs (`dist/jobs/*\/main.js`) a few files instead of some
+ * hundred modules, without what they never use, and leaves nothing else in `dist/jobs`. A pod starts for each video, and
+ * loading modules is most of what its two programs do before the first frame.
  */
-for await (const main of glob('dist/jobs/*/main.js')) {
-  const bundle = await rolldown({
-    // The program looks for the worker beside itself.
-    input: { main, 'libheif-worker': 'dist/jobs/images/libheif-worker.js' },
-    platform: 'node',
-    // Finds its library relative to itself.
-    external: ['sharp'],
-  })
-  await bundle.write({ dir: dirname(main), format: 'esm', chunkFileNames: 'bundled-[name]-[hash].js' })
-  await bundle.close()
-}
+const [from, to] = ['dist/jobs', 'dist/bundled-jobs']
+// A thread, which the programs look for beside the code that starts it.
+const input: Record<string, string> = { 'shared/libheif-worker': `${from}/images/libheif-worker.js` }
+for await (const main of glob(`${from}/*/main.js`)) input[`${basename(dirname(main))}/main`] = main
+
+await mkdir(to)
+const bundle = await rolldown({
+  input,
+  platform: 'node',
+  // Finds its library relative to itself.
+  external: ['sharp'],
+})
+await bundle.write({ dir: to, format: 'esm', entryFileNames: '[name].js', chunkFileNames: 'shared/[name]-[hash].js' })
+await bundle.close()
+await rm(from, { recursive: true })
+await rename(to, from)

@@ -75,6 +75,7 @@ t.test('nothing of the workshop is inside', async (t) => {
     t.notOk(existsSync(join(root, 'app/node_modules', name)), name)
   }
   t.same(globSync('app/**/*.{ts,map}', { cwd: root }), [], 'sources, types, maps')
+  t.notOk(existsSync(join(root, 'app/jobs/hls')), 'what the programs of Jobs are bundled of')
   for (const file of ['bin/sh', 'usr/bin/bash', 'usr/bin/apt', 'usr/bin/dpkg', 'usr/local/bin/npm']) {
     t.notOk(existsSync(join(root, file)), file)
   }
