@@ -20,11 +20,12 @@ RUN find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' 
       -o -name examples -o -name benchmark -o -name benchmarks -o -name .github \) \
       -regextype posix-extended -regex '(.*/)?node_modules/(@[^/]+/)?[^/@]+/[^/]+' -prune -exec rm -rf {} + \
  && rm -f node_modules/.package-lock.json && find node_modules -type d -empty -delete
-# Copies of libraries for other runtimes and module systems, which no program here loads.
+# Copies of libraries for other runtimes and module systems, which no program here loads; what only the bundles of Jobs have;
+# and the decoder for machines whose vips reads no HEIC, which the one below does.
 RUN cd node_modules && rm -rf bare-*/prebuilds xml2js/lib/xml2js.bc.js swagger-ui-dist/swagger-ui-es-*.js \
-      swagger-ui-dist/swagger-ui.js libheif-js/libheif libheif-js/libheif-wasm/libheif-bundle.mjs \
-      libheif-js/libheif-wasm/libheif.js libheif-js/libheif-wasm/libheif.wasm \
+      swagger-ui-dist/swagger-ui.js \
       nodemailer/dist/cjs rate-limiter-flexible/.claude \
+      fluent-ffmpeg exif-reader thumbhash libheif-js \
  && find zod -name '*.cjs' -delete && find drizzle-orm -name '*.js' -delete
 
 FROM ${NODE} AS build
