@@ -33,8 +33,9 @@ const START_CODE = Buffer.of(0, 0, 1)
 const [SLICE, IDR_SLICE, PARAMETERS] = [1, 5, 7]
 
 /**
- * Reads each packet of a segment as a player would: its tables name the stream, no packet of it is missing, each picture has
- * its time, and the first one is a keyframe behind its parameter sets. Throws a SegmentFault where that is not so.
+ * Reads each packet of a segment as a player would: its tables name the stream, the numbers of its packets follow each
+ * other, each picture has its time, and the first one is a keyframe behind its parameter sets. Throws a SegmentFault where
+ * that is not so.
  */
 export async function readSegment(path: string, signal?: AbortSignal): Promise<SegmentFacts> {
   const tables = openTables()

@@ -1,6 +1,7 @@
 import { cp, mkdtemp, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { probe } from '../../../jobs/ffmpeg/probe.ts'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
@@ -164,7 +165,9 @@ t.test('a pass ends at the first segment that is refused, and nothing of that le
   await t.rejects(runEncodePass(run), { reason: 'VerificationFailed', message: /is refused/ })
   t.ok(asked.includes('v_00000.ts'))
   t.equal(await store.head('p/v_00002.ts'), undefined)
-  t.equal(await store.head('p/v.m3u8'), undefined, 'no list names what was refused')
+  // A look that found only the segments before it may have listed these.
+  const list = (await store.head('p/v.m3u8')) ? await text((await store.get('p/v.m3u8')).body) : ''
+  t.notMatch(list, 'v_00002.ts', 'no list names what was refused')
 })
 
 t.test('the checksum of tables is that of the standard', (t) => {
