@@ -74,8 +74,11 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
 export const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
 
 async function publishUntil(ended: AbortSignal, lookMs: () => number, publish: () => Promise<void>): Promise<void> {
-  while (!ended.aborted) {
+  let wasEnded = false
+  while (!wasEnded) {
     await sleep(lookMs(), undefined, { signal: ended }).catch(() => undefined)
+    // Read before the look: a look that began while the encoder ran may have missed the last segments.
+    wasEnded = ended.aborted
     await publish()
   }
 }
