@@ -8,7 +8,8 @@ import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { ToolCrashed } from '../runtime/tool-process.ts'
-import { type Lead, leadAlone, openLead, type Sharing } from './chunks/lead.ts'
+import type { Cut } from './chunks/enough.ts'
+import { cutOf, type Lead, leadAlone, type Making, openLead, type Sharing } from './chunks/lead.ts'
 import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { earlyMasterPublisher } from './early-master.ts'
 import { AUDIO_NAME, type Preset, streamNames } from './encode-pass.ts'
@@ -26,6 +27,7 @@ import {
   type VerifiedStream,
   type VerifiedVideo,
   verifyAudio,
+  verifyBeginning,
   verifySameSpan,
   verifyVideo,
 } from './verify.ts'
@@ -125,23 +127,84 @@ export async function emptyFolder(folder: string): Promise<void> {
 async function runPlans(run: LadderRun, plans: readonly PassPlan[], notCopied?: string): Promise<EncodedLadder> {
   const [first, second] = plans
   // What is left beside a copy, and what one pass makes, costs too little to be shared.
-  const canBeShared = (run.sharing?.pods ?? 1) > 1 && first && !first.copied && second
-  if (canBeShared) return runShared(run, [first, second], notCopied)
-  if (run.sharing && !first?.copied) await leadAlone(run.sharing, run.signal)
+  const { sharing } = run
+  if (sharing && sharing.pods > 1 && first && !first.copied && second) {
+    const cut = cutOf({ ...run, sharing })
+    if (cut) return runShared(run, [first, second], { sharing, cut, notCopied })
+  }
+  if (sharing && !first?.copied) await leadAlone(sharing, run.signal)
   return runAlone(run, plans, notCopied)
 }
 
-/** Other pods begin with the second pass while this one makes the first. Where they cannot help, this one makes both. */
-async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], notCopied?: string): Promise<EncodedLadder> {
-  const [first, second] = plans
+interface Shared {
+  sharing: Sharing
+  cut: Cut
+  notCopied: string | undefined
+}
+
+/** Where the first pass may end before the video does, the sound has a process of its own: there is one of it in any case. */
+async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], shared: Shared): Promise<EncodedLadder> {
+  const { chunks, fullFrom } = shared.cut
+  if (fullFrom === chunks.length || !plans[0].withAudio) return runWithLead(run, plans, shared)
   const stop = new AbortController()
-  const leading = leadOf({ ...run, signal: AbortSignal.any([run.signal, stop.signal]) }, second)
-  leading.catch(() => {}) // awaited behind the first pass
-  run.onPlanned(planReasonOf(plans, notCopied))
-  const onFirst = (fraction: number) => run.onProgress(fraction * first.weight)
-  let early: MadePass | undefined
+  const beside = { ...run, signal: AbortSignal.any([run.signal, stop.signal]) }
+  const sound = makeSound(beside).catch((error: unknown) => {
+    stop.abort(error)
+    throw error
+  })
+  sound.catch(() => {}) // awaited behind the first pass
   try {
-    early = await encodeAndVerify(run, first, { onProgress: onFirst, watched: undefined })
+    return await runWithLead(beside, plans, { ...shared, sound })
+  } catch (error) {
+    stop.abort(error)
+    await sound.catch(() => {})
+    throw error
+  }
+}
+
+async function makeSound(run: LadderRun): Promise<{ audio: VerifiedStream; report: Complaints }> {
+  const { source, cores, preset, folder, publisher } = run
+  const common = { source, timeline: timelineFor(run), accelerator: 'cpu' as const, cores, preset }
+  const pass = { ...common, copiesVideo: true, renditions: [], withAudio: true }
+  const report = await runEncodePass({ ...run, pass, onProgress: () => {} })
+  const audio = await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source))
+  await publisher.publishRest([AUDIO_NAME])
+  return { audio, report }
+}
+
+interface SharedWithSound extends Shared {
+  /** Set where the first pass does not make it. */
+  sound?: ReturnType<typeof makeSound> | undefined
+}
+
+/**
+ * Other pods begin with their chunks while this one makes the first pass. Where they cannot help, this one makes all that is
+ * left.
+ */
+async function runWithLead(run: LadderRun, plans: [PassPlan, PassPlan], shared: SharedWithSound) {
+  const [first, second] = plans
+  const { notCopied, sound } = shared
+  const stop = new AbortController()
+  const leading = openLead({ ...run, ...shared, signal: AbortSignal.any([run.signal, stop.signal]) }, shared.cut)
+  let opened: Lead | undefined
+  leading.then(
+    (lead) => {
+      opened = lead
+    },
+    () => {}, // awaited behind the first pass
+  )
+  run.onPlanned(planReasonOf(plans, notCopied))
+  let reached = 0
+  const progressOver =
+    (weight: number, from = reached) =>
+    (fraction: number) => {
+      reached = Math.max(reached, from + fraction * weight)
+      run.onProgress(reached)
+    }
+  let ahead: Ahead
+  try {
+    const watch = { onProgress: progressOver(first.weight), hasSoundBeside: sound !== undefined }
+    ahead = await makeFirst(run, first, { ...watch, lead: () => opened })
   } catch (error) {
     // A plan that is written later would take the place of the next one.
     stop.abort(error)
@@ -153,26 +216,78 @@ async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], notCopied?
     run.log.warn({ err: error }, 'cannot share; encoding in one pass')
     return undefined
   })
-  const planReason = planReasonOf(plans, notCopied, lead && { chunks: lead.chunks })
+  const shown = lead && { chunks: lead.chunks, sharedFrom: ahead.begun && secondsOf(ahead.begun.segments) }
+  const planReason = planReasonOf(plans, notCopied, shown)
   run.onPlanned(planReason)
-  let reached = first.weight
-  const onProgress = (fraction: number) => {
-    reached = Math.max(reached, first.weight + fraction * second.weight)
-    run.onProgress(reached)
-  }
-  const shared = lead && (await makeSharedIfPossible(run, lead, onProgress))
-  if (shared) return ladderOf([early, shared], planReason)
-  await run.isNotConverted?.()
-  if (run.sharing) await leadAlone(run.sharing, run.signal)
-  const alone = planReasonOf(plans, notCopied)
-  run.onPlanned(alone)
-  return ladderOf([early, await encodeAndVerify(run, second, { onProgress, watched: undefined })], alone)
+  const onProgress = progressOver(second.weight, first.weight)
+  const pass = lead && (await makeSharedIfPossible(run, lead, { begun: ahead.begun, onProgress }))
+  if (pass) return ladderOf([ahead.made, pass, await soundOf(run, pass, sound)], planReason)
+  const rest = await makeRest(run, plans, { ahead, sound, onProgress: progressOver(1 - reached), notCopied })
+  return ladderOf([ahead.made, rest.pass, await soundOf(run, rest.pass, sound)], rest.planReason)
 }
 
+/** All of the smallest rendition, or what a first pass has made of it that was stopped. */
+interface Ahead {
+  made?: MadePass
+  begun?: MadeVideo
+}
+
+interface FirstWatch {
+  onProgress: (fraction: number) => void
+  hasSoundBeside: boolean
+  lead: () => Lead | undefined
+}
+
+async function makeFirst(run: LadderRun, first: PassPlan, { lead, ...watch }: FirstWatch): Promise<Ahead> {
+  const reader = openSegmentReader(run.folder, run.signal)
+  const [rendition] = first.renditions
+  const published = () => (rendition ? run.publisher.published(rendition.name) : [])
+  const isEnough = async () => (await lead()?.isEnough(published().length)) ?? false
+  const made = await encodeAndVerify(run, first, { ...watch, reader, isEnough, watched: undefined })
+  if (made) return { made }
+  if (!rendition) return {}
+  const segments = published().slice(0, lead()?.mostBegun)
+  const begun = await verifyBeginning(rendition, segments, timelineFor(run), reader.readAll)
+  return { begun: { rendition, ...begun } }
+}
+
+async function soundOf(
+  { source }: LadderRun,
+  { videos: [video] }: MadePass,
+  sound: SharedWithSound['sound'],
+): Promise<MadePass | undefined> {
+  if (!sound) return undefined
+  const { audio, report } = await sound
+  if (video) refuseBroken(source, report, video)
+  return { videos: [], audio, isWhole: isWhole(report) }
+}
+
+interface Rest extends Pick<SharedWithSound, 'sound' | 'notCopied'> {
+  ahead: Ahead
+  onProgress: (fraction: number) => void
+}
+
+/** In one pass, without any other pod: the larger renditions, or all where the smallest was not made to its end. */
+async function makeRest(run: LadderRun, plans: [PassPlan, PassPlan], { ahead, sound, onProgress, notCopied }: Rest) {
+  await run.isNotConverted?.()
+  if (run.sharing) await leadAlone(run.sharing, run.signal)
+  const ranAhead = ahead.begun && secondsOf(ahead.begun.segments)
+  const planReason = planReasonOf(plans, notCopied, { ranAhead })
+  run.onPlanned(planReason)
+  // The folder is emptied, from which it is published.
+  if (ahead.begun) await sound
+  const plan = ahead.begun ? await takeOver(run, plans[1].weight, { withAudio: !sound }) : plans[1]
+  const pass = await encodeAndVerify(run, plan, { onProgress, watched: undefined })
+  if (!pass) throw new Error('a pass that nothing stops was stopped')
+  return { pass, planReason }
+}
+
+const secondsOf = (segments: readonly { seconds: number }[]) => segments.reduce((sum, s) => sum + s.seconds, 0)
+
 /** Undefined where what the pods have made does not fit: that says nothing about the source, which the first pass has read. */
-async function makeSharedIfPossible(...[run, lead, onProgress]: Parameters<typeof makeShared>) {
+async function makeSharedIfPossible(...[run, lead, making]: Parameters<typeof makeShared>) {
   try {
-    return await makeShared(run, lead, onProgress)
+    return await makeShared(run, lead, making)
   } catch (error) {
     run.signal.throwIfAborted()
     if (!isOfChunks(error)) throw error
@@ -232,26 +347,33 @@ function ladderOf(passes: readonly (MadePass | undefined)[], planReason: string)
  * Prepares a pass that makes all renditions, also what the first pass has made: players keep that, and in the end the
  * store holds the files of one process, which are verified together.
  */
-async function takeOver({ folder, publisher, ladder, source }: LadderRun, weight: number): Promise<PassPlan> {
+async function takeOver(
+  { folder, publisher, ladder, source }: LadderRun,
+  weight: number,
+  { withAudio = true } = {},
+): Promise<PassPlan> {
   // The publisher would take the playlists that the first pass left for those of the new one.
   await emptyFolder(folder)
   publisher.again()
   failpoint('job.ran-ahead')
-  return planTakeover(ladder, { hasAudio: source.audio !== null }, weight)
+  return planTakeover(ladder, { hasAudio: withAudio && source.audio !== null }, weight)
 }
 
-/** Undefined where this pod makes the pass alone. */
-const leadOf = async (run: LadderRun, { renditions }: PassPlan): Promise<Lead | undefined> =>
-  run.sharing && openLead({ ...run, sharing: run.sharing, renditions })
-
 /** The same as `encodeAndVerify`, of chunks that several pods have made and verified. */
-async function makeShared(run: LadderRun, lead: Lead, onProgress: (fraction: number) => void): Promise<MadePass> {
-  const { videos, complaints } = await lead.make(onProgress)
+async function makeShared(run: LadderRun, lead: Lead, making: Pick<Making, 'begun' | 'onProgress'>): Promise<MadePass> {
+  const { publisher, segmentSeconds } = run
+  const [smallest] = run.ladder
+  const onJoined = async (segments: VerifiedStream['segments']) => {
+    await run.isNotConverted?.()
+    if (smallest) await publisher.list(smallest.name, segments)
+    failpoint('job.joined')
+  }
+  const { videos, complaints } = await lead.make({ ...making, onJoined })
   for (const { rendition, frames } of videos) refuseBroken(run.source, complaints, { rendition, frames })
   await run.isNotConverted?.()
   for (const { rendition, segments } of videos) {
-    const text = formatMediaPlaylist({ segments, ended: true }, run.segmentSeconds)
-    await run.publisher.put(`${rendition.name}.m3u8`, text, PLAYLIST_TYPE)
+    const text = formatMediaPlaylist({ segments, ended: true }, segmentSeconds)
+    await publisher.put(`${rendition.name}.m3u8`, text, PLAYLIST_TYPE)
   }
   return { videos, audio: null, isWhole: isWhole(complaints) }
 }
@@ -273,6 +395,11 @@ interface MadePass {
 interface PassWatch {
   onProgress: (fraction: number) => void
   watched: FirstPass | undefined
+  /** The process beside it makes the sound. */
+  hasSoundBeside?: boolean
+  /** For more than the pass needs itself. */
+  reader?: SegmentReader
+  isEnough?: () => boolean | Promise<boolean>
 }
 
 /** For a pass that no player follows: each look reads the playlist of each stream. */
@@ -340,13 +467,14 @@ async function copyTop(
 async function encodeAndVerify(
   run: LadderRun,
   plan: PassPlan,
-  { onProgress, watched }: PassWatch,
+  { onProgress, watched, hasSoundBeside = false, ...watch }: PassWatch,
 ): Promise<MadePass | undefined> {
   const { source, publisher, folder, signal, cores, preset, accelerator } = run
   const timeline = timelineFor(run)
-  const { renditions, withAudio } = plan
+  const { renditions } = plan
+  const withAudio = plan.withAudio && !hasSoundBeside
   const pass = { source, renditions, withAudio, timeline, accelerator, cores, preset }
-  const reader = openSegmentReader(folder, signal)
+  const reader = watch.reader ?? openSegmentReader(folder, signal)
   const early = earlyMasterOf(run, plan, reader, () => {
     watched?.playable()
     run.onPlayable()
@@ -354,7 +482,7 @@ async function encodeAndVerify(
   // Players have the smallest rendition while it is made.
   const isFollowed = renditions.some(({ name }) => name === run.ladder[0]?.name)
   const report = await runEncodePass({
-    ...{ ...run, pass, onPublished: early, isEnough: watched?.isEnough },
+    ...{ ...run, pass, onPublished: early, isEnough: watched?.isEnough ?? watch.isEnough },
     ...(!isFollowed && { lookMs: () => CALM_LOOK_MS }),
     inspect: async (name, uri) => name === AUDIO_NAME || reader.read(uri),
     onProgress: (fraction, frames) => {

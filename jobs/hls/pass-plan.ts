@@ -1,4 +1,5 @@
 import { toNumber } from '../ffmpeg/rational.ts'
+import type { SharedCosts } from './chunks/layout.ts'
 import type { CopiedTop } from './copied-top.ts'
 import type { Rendition } from './ladder.ts'
 import type { PassCosts } from './run-ahead.ts'
@@ -77,7 +78,13 @@ export function passCosts(ladder: readonly Rendition[], source: CostlySource): P
   }
 }
 
-/** All renditions and the sound in one pass, which takes over from a first pass that ran ahead. Pure. */
+/** The same for a video that several pods share: the sound has a process of its own there. Pure. */
+export function sharedCosts(ladder: readonly Rendition[], source: CostlySource): SharedCosts {
+  const { ahead, others, all } = passCosts(ladder, { ...source, hasAudio: false })
+  return { ahead, others, all, sound: passCosts(ladder, source).ahead - ahead }
+}
+
+/** All renditions and the sound in one pass, which takes over from a first pass that ran ahead or was stopped. Pure. */
 export const planTakeover = (
   ladder: readonly Rendition[],
   source: { hasAudio: boolean },
@@ -92,6 +99,8 @@ export interface Shown {
   ranAhead?: number | undefined
   /** Into how many the last pass is cut for several pods. */
   chunks?: number
+  /** Where the first pass ended before the end of the video and chunks hold all renditions: its seconds. */
+  sharedFrom?: number | undefined
 }
 
 /** How the renditions are made, and why, in a sentence. `notCopied`: why the stream of the upload is not one of them. Pure. */
@@ -102,12 +111,16 @@ export function planReasonOf(plans: readonly PassPlan[], notCopied?: string, sho
   return `${passes}; the stream of the upload is not copied: ${notCopied}`.slice(0, 256)
 }
 
-function passesOf(first: string, second: string, { speedOfAll, ranAhead, chunks }: Shown): string {
+function passesOf(first: string, second: string, { speedOfAll, ranAhead, chunks, sharedFrom }: Shown): string {
+  if (chunks !== undefined && sharedFrom !== undefined)
+    return `${first} in a pass of its own for ${Math.round(sharedFrom)} s, so that it plays early; ${second}, and the rest of ${first}, in ${chunks} chunks, which several pods share`
   if (chunks !== undefined)
     return `${first} in a pass of its own, so that it plays early; ${second} in ${chunks} chunks, which several pods share`
   const speed = speedOfAll === undefined ? undefined : `an estimated ${speedOfAll.toPrecision(2)} times playing speed`
-  if (ranAhead !== undefined)
-    return `${first} ran ahead for ${Math.round(ranAhead)} s, so that it plays early; all renditions in one pass after it, at ${speed}`
+  if (ranAhead !== undefined) {
+    const after = `${first} ran ahead for ${Math.round(ranAhead)} s, so that it plays early; all renditions in one pass after it`
+    return speed === undefined ? after : `${after}, at ${speed}`
+  }
   const why = speed === undefined ? '' : ` (one pass for all would run at ${speed})`
   return `${first} in a pass of its own, so that it plays early${why}; ${second} in one pass after it`
 }

@@ -31,6 +31,8 @@ export interface Publisher {
    * replaced in the store one by one: a playlist may not shrink. Where they are other ones, the list begins anew.
    */
   again(): void
+  /** Lists what is in the store already, also of other writers. It is no whole yet. */
+  list(name: string, segments: readonly Segment[]): Promise<void>
   put(name: string, text: string, contentType: string): Promise<void>
   /** Removes all files that this publisher uploaded, for inputs that turned out to be bad during encoding. */
   withdraw(): Promise<void>
@@ -124,6 +126,7 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
     publishRest: (names) => publishAll(names, true),
     published,
     again: () => uploaded.clear(),
+    list: (name, segments) => list(name, segments, { ended: false, map: undefined }),
     put,
     withdraw: async () => {
       for (const key of keys) await store.delete(key)
@@ -136,7 +139,8 @@ const SAME_SECONDS = 0.05
 
 /**
  * What players know beyond the segments that were made again. Nothing where these are other ones, or where what was listed
- * is no list that continues them: another program may have written it. Pure.
+ * is no list that continues them: another program may have written it. The chunks that several pods have made of a rendition
+ * are cut like one process would cut it, and have names of their own (`360px3f9a2b1c_00012.ts`). Pure.
  */
 export function stillListed(
   known: readonly Segment[],
@@ -144,14 +148,23 @@ export function stillListed(
   targetSeconds: number,
 ): readonly Segment[] {
   const [before, after] = [known.slice(0, made.length), known.slice(made.length)]
+  const stem = /^(.*)_0{5}\.ts$/.exec(made[0]?.uri ?? '')?.[1]
+  const isOf = (uri: string, k: number) => stem !== undefined && isSegment(uri, stem, k)
   const isSame = ({ uri, seconds }: Segment, k: number) =>
-    uri === made[k]?.uri && Math.abs(seconds - made[k].seconds) <= SAME_SECONDS
-  const stem = /^(.*_)0{5}\.ts$/.exec(made[0]?.uri ?? '')?.[1]
+    isOf(uri, k) && isOf(made[k]?.uri ?? '', k) && Math.abs(seconds - (made[k]?.seconds ?? 0)) <= SAME_SECONDS
   const continues = ({ uri, seconds }: Segment, k: number) =>
-    uri === `${stem}${String(made.length + k).padStart(5, '0')}.ts` &&
-    seconds > 0 &&
-    Math.round(seconds) <= targetSeconds
-  return stem !== undefined && before.every(isSame) && after.every(continues) ? after : []
+    isOf(uri, made.length + k) && seconds > 0 && Math.round(seconds) <= targetSeconds
+  return before.every(isSame) && after.every(continues) ? after : []
+}
+
+const OF_CHUNK = /^x[0-9a-f]{8}$/
+
+/** Whether a name is that of segment `k`, of a whole pass or of a chunk. */
+function isSegment(uri: string, stem: string, k: number): boolean {
+  const end = `_${String(k).padStart(5, '0')}.ts`
+  if (!uri.startsWith(stem) || !uri.endsWith(end)) return false
+  const tag = uri.slice(stem.length, -end.length)
+  return tag === '' || OF_CHUNK.test(tag)
 }
 
 /** Waits for all, also when one fails: what is still being uploaded could not be withdrawn. */

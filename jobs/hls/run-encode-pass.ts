@@ -25,7 +25,7 @@ export interface EncodePassRun {
   /** Called after every scan of the folder, when new segments may have been published. */
   onPublished?: () => Promise<void>
   /** Asked after that: whether what is published is enough, so that the pass stops where it is. */
-  isEnough?: (() => boolean) | undefined
+  isEnough?: (() => boolean | Promise<boolean>) | undefined
 }
 
 export const LOOK_MS = 250
@@ -57,7 +57,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
     if (run.isSilent?.()) return
     await publisher.publishNew(streamNames(pass), run.inspect)
     await run.onPublished?.()
-    if (run.isEnough?.()) stop.abort(ENOUGH)
+    if (await run.isEnough?.()) stop.abort(ENOUGH)
   }).catch((error: unknown) => {
     stop.abort(error)
     throw error

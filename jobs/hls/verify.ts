@@ -7,7 +7,7 @@ import type { Rendition } from './ladder.ts'
 import type { Segment } from './media-playlist.ts'
 import { readPlaylist } from './publisher.ts'
 import { readSegment, type SegmentFacts } from './read-segment.ts'
-import { type Layout, segmentLengths } from './timeline.ts'
+import { firstFrameOf, type Layout, segmentLayout, segmentLengths, type Timeline } from './timeline.ts'
 import { SegmentFault } from './ts-packets.ts'
 
 export interface VerifiedStream {
@@ -88,6 +88,20 @@ export async function verifyVideo(
   const { segments } = await verifyFiles(folder, name)
   const stream = await readAll(segments)
   const layout = layoutOf(stream.frames)
+  verifyKeyframes(name, stream, layout, toNumber(frameRate))
+  verifyLengths(name, segments, layout, frameRate)
+  return { segments, frames: stream.frames, first: stream.first, codec: stream.codec }
+}
+
+/** The same of the first segments of a rendition whose encoder was stopped behind them. */
+export async function verifyBeginning(
+  { name, frameRate }: Rendition,
+  segments: VerifiedStream['segments'],
+  timeline: Timeline,
+  readAll: ReadStream,
+): Promise<VerifiedVideo> {
+  const stream = await readAll(segments)
+  const layout = segmentLayout(timeline, frameRate, firstFrameOf(timeline, frameRate, segments.length))
   verifyKeyframes(name, stream, layout, toNumber(frameRate))
   verifyLengths(name, segments, layout, frameRate)
   return { segments, frames: stream.frames, first: stream.first, codec: stream.codec }

@@ -125,6 +125,14 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
+  /** Four chunks, of which many pods would make the last three with the smallest rendition; it has few frames. */
+  sharedParts: {
+    args: [
+      ...['-f', 'lavfi', '-i', 'testsrc=s=720x720:r=5:d=100', ...sound(100)],
+      ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
+    ],
+    extension: 'mp4',
+  },
   portrait: { args: [...picture('406x720', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
   /** Stored lying, shown standing: 640x360 with a display matrix. */
   upright: { args: [...picture('640x360', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },

@@ -17,7 +17,7 @@ import type { PassPart } from '../pass-window.ts'
 import { explainPass, limitFor } from '../run-encode-pass.ts'
 import { firstFrameOf, segmentLayout } from '../timeline.ts'
 import { openSegmentReader, type VerifiedVideo, verifyVideo } from '../verify.ts'
-import type { ChunkPart, Protocol, SharedPlan } from './protocol.ts'
+import { type ChunkPart, type Protocol, renditionsOf, type SharedPlan } from './protocol.ts'
 
 export interface ChunkTools {
   store: ObjectStore
@@ -95,7 +95,8 @@ async function encodeAndVerify(run: ChunkRun, folder: string) {
   const { plan, source, sourcePath, cores, signal } = run
   const { firstSegment, segments } = plan.chunks[run.chunk] ?? { firstSegment: 0, segments: undefined }
   const tag = `x${randomBytes(4).toString('hex')}`
-  const pass = passOf(plan, source, { cores, part: { firstSegment, segments, tag } })
+  const renditions = renditionsOf(plan, run.chunk)
+  const pass = passOf({ ...plan, renditions }, source, { cores, part: { firstSegment, segments, tag } })
   const seconds = secondsOf(pass)
   const report = await runFfmpeg({
     args: passArguments(pass, (options) => guardedInput('upload', sourcePath, options), folder),
@@ -110,7 +111,7 @@ async function encodeAndVerify(run: ChunkRun, folder: string) {
     throw new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${report.damaged} frames are damaged`)
   }
   const videos: ChunkPart['renditions'] = []
-  for (const rendition of plan.renditions) {
+  for (const rendition of renditions) {
     const made = await verifyVideo(
       folder,
       rendition,

@@ -40,3 +40,33 @@ export function segmentsOf(timeline: Timeline, frames: number): number {
   while (firstFrameOf(timeline, timeline.grid, count) < frames) count += 1
   return count
 }
+
+/** What a second of the video costs, in a unit of its own. */
+export interface SharedCosts {
+  /** The smallest rendition in a pass of its own. */
+  ahead: number
+  /** The sound, which the lead encodes once. */
+  sound: number
+  /** All other renditions in one process. */
+  others: number
+  /** All renditions in one process. */
+  all: number
+}
+
+/**
+ * How many chunks, from the first one on, leave the smallest rendition to the first pass of the pod that leads: all where
+ * that takes at most one pod's share of the work, else as many as its share allows, and at least one. The chunks behind them
+ * hold all renditions. Pure.
+ */
+export function firstPassChunks(chunks: readonly Chunk[], segments: number, pods: number, costs: SharedCosts): number {
+  const { ahead, sound, others, all } = costs
+  const share = (work: number) => work / Math.min(pods, chunks.length)
+  const whole = ahead + sound
+  if (whole <= share(whole + others)) return chunks.length
+  const isWithin = (from: number) => {
+    const lead = ahead * from + sound * segments
+    return lead <= share(lead + others * from + all * (segments - from))
+  }
+  const last = chunks.findLastIndex(({ firstSegment }) => isWithin(firstSegment))
+  return Math.max(1, last)
+}

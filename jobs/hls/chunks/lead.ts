@@ -10,11 +10,14 @@ import { presentationSeconds } from '../../ffmpeg/source.ts'
 import { TransientError } from '../../runtime/failure.ts'
 import type { Preset } from '../encode-pass.ts'
 import type { Rendition } from '../ladder.ts'
+import { sharedCosts } from '../pass-plan.ts'
 import { windowOf } from '../pass-window.ts'
 import { timelineOf } from '../timeline.ts'
+import type { VerifiedVideo } from '../verify.ts'
 import { scanRanges } from './byte-ranges.ts'
 import { type ChunkRun, encodeChunk, encoderOf } from './encode-chunk.ts'
-import { type Chunk, chunksOf } from './layout.ts'
+import { type Cut, isFirstPassEnough } from './enough.ts'
+import { type Chunk, chunksOf, firstPassChunks, segmentsOf } from './layout.ts'
 import {
   type ChunkPart,
   type ChunkStates,
@@ -24,7 +27,7 @@ import {
   type SharedPlan,
   sharedSource,
 } from './protocol.ts'
-import { type Stitched, stitch } from './stitch.ts'
+import { joined, nextChunk, type Stitched, stitch } from './stitch.ts'
 import { takeChunk } from './take.ts'
 
 /** What other pods may help with, and where they find it. */
@@ -51,8 +54,6 @@ export interface LeadOptions {
   sourcePath: string
   /** All renditions, smallest first. */
   ladder: readonly Rendition[]
-  /** Those that are shared. */
-  renditions: readonly Rendition[]
   segmentSeconds: number
   accelerator: 'gpu' | 'cpu'
   preset: Preset
@@ -64,11 +65,26 @@ export interface LeadOptions {
 
 export interface Lead {
   chunks: number
-  /** Makes what no other pod makes, waits for the rest and joins all. */
-  make(onProgress: (fraction: number) => void): Promise<Stitched>
+  /** Whether the first pass may end, of whose rendition so many segments are published. Asks the store now and then. */
+  isEnough(covered: number): Promise<boolean>
+  /** So many segments of a first pass that was stopped count; the last chunk is always made by itself. */
+  mostBegun: number
+  /**
+   * Makes what no other pod makes, waits for the rest and joins all. `begun`: what a first pass has made of the smallest
+   * rendition that was stopped; `onJoined` is given that with what chunks have added, whenever it grows.
+   */
+  make(making: Making): Promise<Stitched>
+}
+
+export interface Making {
+  begun?: VerifiedVideo | undefined
+  onProgress: (fraction: number) => void
+  onJoined?: (segments: VerifiedVideo['segments']) => Promise<void>
 }
 
 const ME = 'lead'
+/** Of `pollMs`, beside an encoder. */
+const CALM = 5
 
 /** At the beginning of an attempt: what an earlier one has planned, or that it could not share, need not be true any more. */
 export const leadAnew = ({ store, prefix }: Sharing, signal: AbortSignal): Promise<void> =>
@@ -79,27 +95,56 @@ export const leadAlone = ({ store, prefix }: Sharing, signal: AbortSignal): Prom
   openProtocol(store, prefix, signal).writeAlone()
 
 /**
- * Publishes the plan, so that other pods can begin. Undefined where the video is too short to be shared, or cannot be cut.
- * What an earlier attempt has published with the same plan goes on.
+ * How a video is shared, before anything is read or made; undefined where it is too short, or cannot be cut. Pure.
  */
-export async function openLead(options: LeadOptions): Promise<Lead | undefined> {
-  const { sharing, signal, log } = options
-  const plan = await planOf(options)
-  if (!plan) return undefined
-  const protocol = openProtocol(sharing.store, sharing.prefix, signal)
-  await protocol.writePlan(plan)
-  failpoint('chunk.planned')
-  log.info({ chunks: plan.chunks.length, pods: sharing.pods }, 'shared')
-  return { chunks: plan.chunks.length, make: (onProgress) => makeAll(options, plan, onProgress) }
-}
-
-async function planOf(o: LeadOptions): Promise<SharedPlan | undefined> {
-  const { source, ladder, segmentSeconds, sharing } = o
+export function cutOf({ source, ladder, segmentSeconds, sharing }: CutOptions): Cut | undefined {
   if (!canBeCut(source)) return undefined
   const timeline = timelineOf(ladder, segmentSeconds)
   const frames = Math.round(presentationSeconds(source) * toNumber(timeline.grid))
   const chunks = chunksOf(timeline, frames, sharing.pods)
   if (chunks.length === 0) return undefined
+  const segments = segmentsOf(timeline, frames)
+  const costs = sharedCosts(ladder, { ...source, hasAudio: source.audio !== null })
+  return { chunks, segments, costs, fullFrom: firstPassChunks(chunks, segments, sharing.pods, costs) }
+}
+type CutOptions = Pick<LeadOptions, 'source' | 'ladder' | 'segmentSeconds'> & { sharing: Pick<Sharing, 'pods'> }
+
+/**
+ * Publishes the plan, so that other pods can begin. Undefined where the file cannot be read in parts. What an earlier
+ * attempt has published with the same plan goes on.
+ */
+export async function openLead(options: LeadOptions, cut: Cut): Promise<Lead | undefined> {
+  const { sharing, signal, log } = options
+  const plan = await planOf(options, cut)
+  if (!plan) return undefined
+  const protocol = openProtocol(sharing.store, sharing.prefix, signal)
+  await protocol.writePlan(plan)
+  failpoint('chunk.planned')
+  const { chunks, fullFrom } = cut
+  log.info({ chunks: chunks.length, fullFrom, pods: sharing.pods }, 'shared')
+  return {
+    chunks: chunks.length,
+    isEnough: openEnough(cut, plan, protocol, { ...TIMING, ...sharing.timing }),
+    mostBegun: chunks.at(-1)?.firstSegment ?? 0,
+    make: (making) => makeJoined(options, plan, making),
+  }
+}
+
+function openEnough(cut: Cut, plan: SharedPlan, protocol: Protocol, { pollMs }: typeof TIMING) {
+  let askedAt = Number.NEGATIVE_INFINITY
+  let states: ChunkStates | undefined
+  return async (covered: number): Promise<boolean> => {
+    const from = cut.chunks[cut.fullFrom]?.firstSegment
+    if (from === undefined || covered < from || performance.now() - askedAt < CALM * pollMs) return false
+    askedAt = performance.now()
+    states = await protocol.states(plan, states)
+    return isFirstPassEnough(cut, states, ME, covered)
+  }
+}
+
+async function planOf(o: LeadOptions, { chunks, fullFrom }: Cut): Promise<SharedPlan | undefined> {
+  const { source, ladder, segmentSeconds, sharing } = o
+  const timeline = timelineOf(ladder, segmentSeconds)
   const { size } = await stat(o.sourcePath)
   const times = chunks.map((chunk) => {
     const { seekSeconds, readSeconds } = windowOf(source, timeline, partOf(chunk))
@@ -107,15 +152,16 @@ async function planOf(o: LeadOptions): Promise<SharedPlan | undefined> {
   })
   const found = await scanRanges(o.sourcePath, { source, times, fileBytes: size, signal: o.signal })
   if (!found) return undefined
-  const shared = { grid: timeline.grid, segmentSeconds, renditions: [...o.renditions], accelerator: o.accelerator }
+  const shared = { grid: timeline.grid, segmentSeconds, renditions: [...ladder], accelerator: o.accelerator }
   const pass = { ...shared, preset: o.preset }
   const plan = {
-    version: 1 as const,
+    version: 2 as const,
     ...{ sourceKey: sharing.sourceKey, sourceBytes: size, header: found.header, source: sharedSource(source) },
     ...{ ...pass, encoder: await encoderOf(pass, source, o.signal) },
     chunks: chunks.map(({ firstSegment, segments }, k) => ({
       firstSegment,
       ...(segments !== undefined && { segments }),
+      isFull: k >= fullFrom,
       bytes: found.ranges[k] ?? [0, size],
     })),
   }
@@ -128,12 +174,71 @@ const partOf = ({ firstSegment, segments }: Chunk) => ({ firstSegment, segments,
 const canBeCut = (source: ProbedSource): boolean =>
   presentationSeconds(source) <= source.videoSeconds + 1 && source.stream.startSeconds <= 1
 
-async function makeAll(o: LeadOptions, plan: SharedPlan, onProgress: (fraction: number) => void): Promise<Stitched> {
+/** Players get what is done of the smallest rendition while the rest is made. */
+async function makeJoined(
+  o: LeadOptions,
+  plan: SharedPlan,
+  { begun, onProgress, onJoined }: Making,
+): Promise<Stitched> {
+  const [stop, ended] = [new AbortController(), new AbortController()]
+  const signal = AbortSignal.any([o.signal, stop.signal])
+  const joining = begun && onJoined ? joinUntil(ended.signal, { ...o, signal }, plan, { begun, onJoined }) : undefined
+  const watched = joining?.catch((error: unknown) => {
+    stop.abort(error)
+    throw error
+  })
+  watched?.catch(() => {}) // awaited below
+  try {
+    const start = begun ? nextChunk(plan, begun) : 0
+    await makeAll({ ...o, signal }, plan, { start, onProgress })
+  } finally {
+    ended.abort()
+    await watched
+  }
+  return stitchAll(o, plan, begun)
+}
+
+async function joinUntil(
+  ended: AbortSignal,
+  { sharing, signal }: LeadOptions,
+  plan: SharedPlan,
+  { begun, onJoined }: Required<Pick<Making, 'onJoined'>> & { begun: VerifiedVideo },
+): Promise<void> {
+  const protocol = openProtocol(sharing.store, sharing.prefix, signal)
+  const { pollMs } = { ...TIMING, ...sharing.timing }
+  const parts = new Map<number, ChunkPart>()
+  let listed = begun.segments.length
+  while (!ended.aborted) {
+    for (const chunk of await protocol.doneOf(plan)) {
+      const isNew = plan.chunks[chunk]?.isFull && !parts.has(chunk)
+      const part = isNew && (await protocol.readPart(plan.id, chunk))
+      if (part) parts.set(chunk, part)
+    }
+    const segments = joined(plan, parts, begun)
+    if (segments.length > listed && (await areThere(segments.slice(listed), sharing))) {
+      await onJoined(segments)
+      listed = segments.length
+    }
+    await sleep(CALM * pollMs, undefined, { signal: ended }).catch(() => {})
+  }
+}
+
+async function areThere(segments: VerifiedVideo['segments'], { store, prefix }: Sharing): Promise<boolean> {
+  for (const { uri, bytes } of segments) if ((await store.head(prefix + uri))?.size !== bytes) return false
+  return true
+}
+
+interface MakeAll extends Pick<Making, 'onProgress'> {
+  /** The chunk that players need first. */
+  start: number
+}
+
+async function makeAll(o: LeadOptions, plan: SharedPlan, { start, onProgress }: MakeAll): Promise<void> {
   const { sharing, signal } = o
   const timing = { ...TIMING, ...sharing.timing }
   const protocol = openProtocol(sharing.store, sharing.prefix, signal)
   const clock = openClaimClock(plan, protocol, timing)
-  const taker = { protocol, plan, me: ME, start: 0, isOverdue: clock.isOverdue, signal }
+  const taker = { protocol, plan, me: ME, start, isOverdue: clock.isOverdue, signal }
   const count = plan.chunks.length
   while (true) {
     const { chunk, states, isTakenOver } = await takeChunk(taker)
@@ -151,7 +256,6 @@ async function makeAll(o: LeadOptions, plan: SharedPlan, onProgress: (fraction: 
     }
     await (isTakenOver ? encodeUnlessDone(run, timing.pollMs) : encodeChunk(run))
   }
-  return stitchAll(o, plan)
 }
 
 /** Since when each chunk is claimed, and how long one may take. */
@@ -184,7 +288,7 @@ async function encodeUnlessDone(run: ChunkRun, pollMs: number): Promise<void> {
   const ended = new AbortController()
   const watching = (async () => {
     while (!ended.signal.aborted) {
-      await sleep(5 * pollMs, undefined, { signal: ended.signal }).catch(() => {})
+      await sleep(CALM * pollMs, undefined, { signal: ended.signal }).catch(() => {})
       if (!ended.signal.aborted && (await run.protocol.readPart(run.plan.id, run.chunk))) stop.abort()
     }
   })().catch(() => {}) // the store is away: the encoder goes on
@@ -199,14 +303,14 @@ async function encodeUnlessDone(run: ChunkRun, pollMs: number): Promise<void> {
 }
 
 /** The seams are checked against what the store holds. */
-async function stitchAll({ sharing, signal }: LeadOptions, plan: SharedPlan): Promise<Stitched> {
+async function stitchAll({ sharing, signal }: LeadOptions, plan: SharedPlan, begun?: VerifiedVideo): Promise<Stitched> {
   const protocol = openProtocol(sharing.store, sharing.prefix, signal)
   const parts: ChunkPart[] = []
   for (const chunk of plan.chunks.keys()) {
     const part = await protocol.readPart(plan.id, chunk)
     if (part) parts.push(part)
   }
-  const stitched = parts.length === plan.chunks.length ? stitch(plan, parts) : 'a part cannot be read'
+  const stitched = parts.length === plan.chunks.length ? stitch(plan, parts, begun) : 'a part cannot be read'
   const fault = typeof stitched === 'string' ? stitched : await missingOf(stitched, sharing)
   if (typeof stitched !== 'string' && fault === undefined) return stitched
   await protocol.forget()

@@ -23,6 +23,8 @@ const MAX_CHUNKS = 512
 const MAX_PLAYLIST_BYTES = 2 * 1024 * 1024
 /** The name of a segment that a chunk's encoder wrote: `720px3f9a2b1c_00012.ts`. */
 const OF_CHUNK = /^\d{1,5}px[0-9a-f]{8}_\d{5}\.ts$/
+/** The same, or of a pass for the whole video, of which an attempt that shares may need less than one before it. */
+const OF_SHARED = /^\d{1,5}p(?:x[0-9a-f]{8})?_\d{5}\.ts$/
 const frame = z.int().min(0).max(10_000_000)
 const seconds = z.number().min(0).max(1e6)
 const Rate = z.object({ num: z.int().min(1).max(1e9), den: z.int().min(1).max(1e9) })
@@ -66,7 +68,8 @@ const SharedRendition = z.object({
 
 /** The work that is shared. Its id changes with everything that parts depend on. */
 export const SharedPlan = z.object({
-  version: z.literal(1),
+  /** A pod of another version takes the plan for missing: it waits until the video is converted, or makes its own. */
+  version: z.literal(2),
   id: z.string().regex(/^[0-9a-f]{16}$/),
   sourceKey: objectKey(),
   sourceBytes: z.int().min(1),
@@ -76,7 +79,8 @@ export const SharedPlan = z.object({
   /** Of the video, so that all renditions are cut alike. */
   grid: Rate,
   segmentSeconds: z.int().min(1).max(20),
-  renditions: z.array(SharedRendition).min(1).max(3),
+  /** All, smallest first. */
+  renditions: z.array(SharedRendition).min(2).max(3),
   accelerator: z.enum(['gpu', 'cpu']),
   preset: z.enum(PRESETS),
   /** Of the encoder and all its settings: chunks of another one would not look alike. */
@@ -86,6 +90,8 @@ export const SharedPlan = z.object({
       z.object({
         firstSegment: frame,
         segments: z.int().min(1).max(10_000).optional(),
+        /** It holds all renditions; else all but the smallest, which the first pass makes there. */
+        isFull: z.boolean(),
         /** What an encoder of this chunk reads besides the header. */
         bytes: ByteRange,
       }),
@@ -127,6 +133,10 @@ export const ChunkPart = z.object({
     .max(3),
 })
 export type ChunkPart = z.infer<typeof ChunkPart>
+
+/** What a chunk holds. */
+export const renditionsOf = ({ renditions, chunks }: Pick<SharedPlan, 'renditions' | 'chunks'>, chunk: number) =>
+  chunks[chunk]?.isFull ? renditions : renditions.slice(1)
 
 /** What is known of the chunks of a plan. */
 export interface ChunkStates {
@@ -181,6 +191,9 @@ export function openProtocol(store: ObjectStore, prefix: string, signal: AbortSi
     writePart: (id: string, chunk: number, part: ChunkPart) => write(partKey(prefix, id, chunk), part),
     claim: (id: string, chunk: number, by: string) => write(claimKey(prefix, id, chunk), { by }),
     claimant,
+    /** The chunks that have a part. */
+    doneOf: async ({ id, chunks }: Pick<SharedPlan, 'id' | 'chunks'>): Promise<Set<number>> =>
+      (await listStates(store, chunkPrefix(prefix, id), chunks.length)).done,
     /** What all have done so far. Claims that are known already are not read again. */
     async states({ id, chunks }: Pick<SharedPlan, 'id' | 'chunks'>, known?: ChunkStates): Promise<ChunkStates> {
       const states = await listStates(store, chunkPrefix(prefix, id), chunks.length)
@@ -203,7 +216,7 @@ export function openProtocol(store: ObjectStore, prefix: string, signal: AbortSi
         const text = await readText(store, prefix + playlist, { maxBytes: MAX_PLAYLIST_BYTES, signal })
         for (const line of text.split('\n')) named.add(line)
       }
-      for (const name of names) if (OF_CHUNK.test(name) && !named.has(name)) await store.delete(prefix + name)
+      for (const name of names) if (OF_SHARED.test(name) && !named.has(name)) await store.delete(prefix + name)
     },
   }
 }

@@ -3,10 +3,13 @@ import { missingOf } from '../../../jobs/chunks/sparse-source.ts'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
 import { openRangeScan } from '../../../jobs/hls/chunks/byte-ranges.ts'
 import { chooseChunk } from '../../../jobs/hls/chunks/choose.ts'
-import { chunksOf, segmentsOf } from '../../../jobs/hls/chunks/layout.ts'
+import { isFirstPassEnough } from '../../../jobs/hls/chunks/enough.ts'
+import { chunksOf, firstPassChunks, type SharedCosts, segmentsOf } from '../../../jobs/hls/chunks/layout.ts'
 import { type ByteRange, ChunkPart, SharedPlan } from '../../../jobs/hls/chunks/protocol.ts'
-import { stitch } from '../../../jobs/hls/chunks/stitch.ts'
+import { joined, stitch } from '../../../jobs/hls/chunks/stitch.ts'
+import { sharedCosts } from '../../../jobs/hls/pass-plan.ts'
 import { firstFrameOf, timelineOf } from '../../../jobs/hls/timeline.ts'
+import type { VerifiedVideo } from '../../../jobs/hls/verify.ts'
 
 /** How a video is shared by several pods: all decisions, without any file. */
 
@@ -56,6 +59,86 @@ t.test('chunks follow each other, are 30 to 120 seconds long, and the last one g
     })
   }
   t.ok(chunksOf(ntsc, FILM_FRAMES, 64).length <= 512)
+})
+
+const ladder = (sides: [number, number][]) =>
+  sides.map(([width, height]) => ({
+    ...{ name: `${height}p`, width, height, frameRate: rational(30_000, 1001), step: 1 as const },
+    ...{ maxrate: 1e6, bufsize: 2e6 },
+  }))
+const HD = sharedCosts(
+  ladder([
+    [640, 360],
+    [1280, 720],
+    [1920, 1080],
+  ]),
+  { width: 1920, height: 1080, hasAudio: true },
+)
+const SMALL = sharedCosts(
+  ladder([
+    [640, 360],
+    [1280, 720],
+  ]),
+  { width: 1280, height: 720, hasAudio: true },
+)
+
+t.test('the first pass takes at most the share of one pod, and ends where a chunk begins', async (t) => {
+  const segments = segmentsOf(ntsc, FILM_FRAMES)
+  const covered = (pods: number, costs: SharedCosts, frames = FILM_FRAMES) => {
+    const chunks = chunksOf(ntsc, frames, pods)
+    return [chunks.length, firstPassChunks(chunks, segmentsOf(ntsc, frames), pods, costs)]
+  }
+  t.strictSame(
+    [1, 2, 4].map((pods) => covered(pods, HD)),
+    [
+      [60, 60],
+      [60, 60],
+      [60, 60],
+    ],
+    'few pods: all of the video',
+  )
+  let before = 60
+  for (const pods of [6, 8, 14]) {
+    const [count = 0, from = 0] = covered(pods, HD)
+    t.ok(from >= 1 && from < count && from <= before, `${pods} pods`, { from, count })
+    before = from
+    const at = chunksOf(ntsc, FILM_FRAMES, pods)[from]?.firstSegment ?? 0
+    const lead = HD.ahead * at + HD.sound * segments
+    const share = (lead + HD.others * at + HD.all * (segments - at)) / pods
+    t.ok(lead <= share && lead > 0.8 * share, 'as much as the share allows', { lead, share })
+  }
+  t.equal(covered(64, HD)[1], 1, 'at least one chunk, where the sound alone is more than a share')
+  t.ok((covered(4, SMALL)[1] ?? 0) < 60, 'a smaller video, whose first pass is more of the work')
+  t.strictSame(covered(2, SMALL), [60, 60])
+  const seconds = (s: number) => Math.round((s * 30_000) / 1001)
+  t.strictSame(covered(64, SMALL, seconds(62)), [2, 2], 'a short one has no more pods than chunks')
+  t.strictSame(covered(64, HD, seconds(120)), [4, 4])
+  t.equal(SMALL.all + SMALL.sound < SMALL.ahead + SMALL.sound + SMALL.others, true)
+})
+
+t.test('the first pass ends where the pods that have come carry the rest', async (t) => {
+  const chunks = chunksOf(ntsc, FILM_FRAMES, 8)
+  const segments = segmentsOf(ntsc, FILM_FRAMES)
+  const fullFrom = firstPassChunks(chunks, segments, 8, HD)
+  const cut = { chunks, fullFrom, segments, costs: HD }
+  const at = chunks[fullFrom]?.firstSegment ?? 0
+  const others = Array.from({ length: 7 }, (_, k): [number, string] => [k + 1, `helper-${k}`])
+  const enough = (covered: number, claims: [number, string][], done: number[]) =>
+    isFirstPassEnough(cut, { claims: new Map(claims), done: new Set(done) }, 'lead', covered)
+  t.ok(enough(at, others, [fullFrom]), 'all pods have come')
+  t.notOk(enough(at - 1, others, [fullFrom]), 'not before the chunks hold the smallest rendition')
+  t.notOk(enough(at, others, [fullFrom + 1]), 'not where the list would stay as it is')
+  t.notOk(enough(at, [], [fullFrom]), 'not where no pod helps')
+  t.notOk(enough(at, others.slice(0, 3), [fullFrom]), 'nor where few do')
+  t.notOk(enough(at, [[1, 'helper-0'], [2, 'lead'], ...others.slice(2, 3)], [fullFrom]), 'this one does not count')
+  const rest = [...chunks.keys()].filter((k) => k >= fullFrom)
+  t.ok(enough(at, [], rest), 'all that follows is made, by whichever pod')
+  const all = [...chunks.keys()]
+  const claimed = all.filter((k) => k !== fullFrom).map((k): [number, string] => [k, `helper-${k % 7}`])
+  t.notOk(enough(at, claimed, [fullFrom]), 'not where there is nothing else for this pod')
+  const mine = claimed.map(([k, by]): [number, string] => [k, k === 3 ? 'lead' : by])
+  t.ok(enough(at, mine, [fullFrom]), 'what it has claimed before it died is for itself')
+  t.notOk(enough(at, others, []), 'nothing is done')
 })
 
 t.test('a pod goes on with its own chunk, then takes one that is free, then one whose pod is late', async (t) => {
@@ -180,7 +263,7 @@ t.test('only what is missing is read', async (t) => {
 })
 
 const plan: SharedPlan = {
-  version: 1,
+  version: 2,
   id: '0123456789abcdef',
   sourceKey: 'org/o/media/m/original',
   sourceBytes: 1000,
@@ -195,14 +278,15 @@ const plan: SharedPlan = {
   grid: rational(30_000, 1001),
   segmentSeconds: 6,
   renditions: [
+    { name: '360p', width: 640, height: 360, frameRate: rational(30_000, 1001), step: 1, maxrate: 1e6, bufsize: 2e6 },
     { name: '720p', width: 1280, height: 720, frameRate: rational(30_000, 1001), step: 1, maxrate: 3e6, bufsize: 6e6 },
   ],
   accelerator: 'cpu',
   preset: 'veryfast',
   encoder: '0123456789abcdef',
   chunks: [
-    { firstSegment: 0, segments: 5, bytes: [0, 500] },
-    { firstSegment: 5, bytes: [400, 1000] },
+    { firstSegment: 0, segments: 5, isFull: false, bytes: [0, 500] },
+    { firstSegment: 5, isFull: false, bytes: [400, 1000] },
   ],
 }
 const segmentsFrom = (from: number, count: number) =>
@@ -247,6 +331,56 @@ t.test('parts are joined where every frame is there once, at its time', async (t
   for (const [fault, given] of table) t.equal(stitch(plan, given), fault)
 })
 
+t.test('the smallest rendition goes on where the first pass has ended', async (t) => {
+  const full: SharedPlan = { ...plan, chunks: plan.chunks.map((chunk, k) => ({ ...chunk, isFull: k === 1 })) }
+  const second = (900 * 1001) / 30_000
+  const begunWith = (count: number, more: Partial<VerifiedVideo> = {}): VerifiedVideo => ({
+    segments: Array.from({ length: count }, (_, k) => ({ uri: `360p_0000${k}.ts`, seconds: 6.006, bytes: 10 })),
+    ...{ frames: firstFrameOf(ntsc, ntsc.grid, count), first: 10.08, codec: 'avc1.64001e' },
+    ...more,
+  })
+  const small = { name: '360p', codec: 'avc1.64001e', frames: 900, first: 10.08 + second, segments: otherNames }
+  const whole = partOf(5, 5, 900)
+  const parts = [partOf(0, 5, 900), { ...whole, renditions: [small, ...whole.renditions] }]
+  const namesOf = (count: number) => [
+    ...begunWith(count).segments.map(({ uri }) => uri),
+    ...otherNames.slice(count - 5).map(({ uri }) => uri),
+  ]
+  for (const count of [5, 6, 9]) {
+    const made = stitch(full, parts, begunWith(count))
+    if (typeof made === 'string') throw new Error(made)
+    t.match(made.videos, [
+      { frames: 1800, first: 10.08, codec: 'avc1.64001e', rendition: { name: '360p' } },
+      { frames: 1800, rendition: { name: '720p' } },
+    ])
+    const wanted = namesOf(count)
+    t.strictSame(
+      made.videos[0]?.segments.map(({ uri }) => uri),
+      wanted,
+      `${count} segments of the first pass`,
+    )
+    const done = new Map([...parts.entries()])
+    t.strictSame(
+      joined(full, done, begunWith(count)).map(({ uri }) => uri),
+      wanted,
+    )
+  }
+  const table: [string, Partial<typeof small>, VerifiedVideo][] = [
+    ['360p: chunk 1 begins with frame 900 after 899', {}, begunWith(5, { frames: 899 })],
+    ['360p: chunk 1 begins with frame 1079 after 1080', {}, begunWith(6, { frames: 1080 })],
+    [`360p: chunk 1 begins at ${10.08 + second} s`, {}, begunWith(5, { first: 10 })],
+    ['360p: chunk 1 is avc1.64001e, not avc1.64001f', {}, begunWith(5, { codec: 'avc1.64001f' })],
+    ['360p: chunk 1 has gaps', { segments: otherNames.slice(1) }, begunWith(5)],
+    ['360p: chunk 1 does not have it', { name: '480p' }, begunWith(5)],
+  ]
+  for (const [fault, more, begun] of table) {
+    const given = [partOf(0, 5, 900), { ...whole, renditions: [{ ...small, ...more }, ...whole.renditions] }]
+    t.equal(stitch(full, given, begun), fault)
+    t.strictSame(joined(full, new Map(given.entries()), begun), begun.segments, 'and players never get it')
+  }
+  t.strictSame(joined(full, new Map([[0, partOf(0, 5, 900)]]), begunWith(5)).length, 5, 'nothing is done behind it')
+})
+
 t.test('a plan that another pod wrote is checked like an upload', async (t) => {
   t.ok(SharedPlan.safeParse(plan).success)
   const { source } = plan
@@ -254,7 +388,9 @@ t.test('a plan that another pod wrote is checked like an upload', async (t) => {
     filter: { ...plan, source: { ...source, hdr: 'arib-std-b67,movie=/etc/passwd' } },
     pixels: { ...plan, source: { ...source, video: { ...source.video, pixelFormat: 'a;b' } } },
     path: { ...plan, sourceKey: 'a b' },
-    name: { ...plan, renditions: [{ ...plan.renditions[0], name: '../x' }] },
+    name: { ...plan, renditions: [plan.renditions[0], { ...plan.renditions[1], name: '../x' }] },
+    version: { ...plan, version: 1 },
+    part: { ...plan, chunks: plan.chunks.map(({ isFull, ...chunk }) => ({ ...chunk, isFull: isFull ? 1 : 0 })) },
     id: { ...plan, id: '../../0123456789a' },
     endless: { ...plan, chunks: Array.from({ length: 513 }, () => plan.chunks[0]) },
     alone: { ...plan, chunks: plan.chunks.slice(1) },

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { help } from '../../../jobs/chunks/help.ts'
 import { probe } from '../../../jobs/ffmpeg/probe.ts'
-import { openLead } from '../../../jobs/hls/chunks/lead.ts'
+import { cutOf, openLead } from '../../../jobs/hls/chunks/lead.ts'
 import { ChunkPart, openProtocol } from '../../../jobs/hls/chunks/protocol.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { runLadder } from '../../../jobs/hls/ladder-run.ts'
@@ -156,17 +156,20 @@ t.test(
       prefix: 'p/',
       timing: { pollMs: 50, overdueMs: 300, unknownMs: 300 },
     }
-    const lead = await openLead({
-      ...{ sharing, source, sourcePath, ladder, renditions: ladder.slice(0, 1), segmentSeconds: 6 },
+    const shared = { sharing, source, sourcePath, ladder, segmentSeconds: 6 }
+    const options = {
+      ...shared,
       ...{
-        accelerator: 'cpu',
-        preset: 'ultrafast',
+        accelerator: 'cpu' as const,
+        preset: 'ultrafast' as const,
         cores: 2,
         scratch: join(place, 'scratch'),
         signal,
         log: quietLog(),
       },
-    })
+    }
+    const cut = cutOf(shared)
+    const lead = cut && (await openLead(options, cut))
     const protocol = openProtocol(store, 'p/', signal)
     const plan = await protocol.readPlan()
     if (!lead || !plan || plan === 'alone') throw new Error('not shared')
@@ -189,18 +192,18 @@ t.test(
     t.match(await protocol.states(plan), { done: new Set([0]) }, 'it makes what no other pod claims')
     t.match(await protocol.readPart(plan.id, 0), { by: 'helper-1', damaged: 0 })
     const seen: number[] = []
-    const { videos } = await lead.make((fraction) => void seen.push(fraction))
-    t.match(videos, [{ rendition: { name: '360p' }, frames: FRAMES }])
+    const { videos } = await lead.make({ onProgress: (fraction) => void seen.push(fraction) })
+    t.match(videos, [{ rendition: { name: '720p' }, frames: FRAMES }])
     t.equal(seen.at(-1), 1)
 
     const part = await protocol.readPart(plan.id, 1)
     if (!part) throw new Error('no part')
     const [made] = part.renditions
     await protocol.writePart(plan.id, 1, { ...part, renditions: [{ ...made, first: 11 } as never] })
-    await t.rejects(
-      lead.make(() => {}),
-      { reason: 'VerificationFailed', message: /chunk 1 begins at 11 s/ },
-    )
+    await t.rejects(lead.make({ onProgress: () => {} }), {
+      reason: 'VerificationFailed',
+      message: /chunk 1 begins at 11 s/,
+    })
     const left: string[] = []
     for await (const { key } of store.list('p/')) left.push(key)
     t.notOk(

@@ -31,6 +31,18 @@ for (const [what, known, made, want] of [
   ['one as long as the target, rounded', 'v_00000=2 v_00001=2.4', 'v_00000=2', 1],
   ['another rendition behind', 'v_00000=2 w_00001=2', 'v_00000=2', 0],
   ['a gap', 'v_00000=2 v_00002=2', 'v_00000=2', 0],
+  ['chunks behind it', 'v_00000=2 vx0a1b2c3d_00001=2 vxffffffff_00002=2', 'v_00000=2', 2],
+  [
+    'chunks of before, made by one process',
+    'v_00000=2 vx0a1b2c3d_00001=2 vx0a1b2c3d_00002=2',
+    'v_00000=2 v_00001=2',
+    1,
+  ],
+  ['one process before, made by chunks', KNOWN, 'v_00000=2 vx0a1b2c3d_00001=2', 2],
+  ['a chunk of another length', 'v_00000=2 vx0a1b2c3d_00001=1 v_00002=2', 'v_00000=2 v_00001=2', 0],
+  ['a gap of chunks', 'v_00000=2 vx0a1b2c3d_00002=2', 'v_00000=2', 0],
+  ['a chunk of another rendition', 'v_00000=2 wx0a1b2c3d_00001=2', 'v_00000=2', 0],
+  ['no name of a chunk', 'v_00000=2 vx0a1b2c3_00001=2', 'v_00000=2', 0],
   ['the same one again', 'v_00000=2 v_00000=2', 'v_00000=2', 0],
 ] as const)
   t.test(`what stays listed: ${what}`, async (t) => {

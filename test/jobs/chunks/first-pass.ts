@@ -1,0 +1,141 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { clip } from '../../support/clips.ts'
+import { pacedPath } from '../../support/paced-ffmpeg.ts'
+import { transcodeBench } from '../../support/transcode-run.ts'
+
+/** A first pass that ends before the video does, because pods have made the rest of the smallest rendition. */
+const run = promisify(execFile)
+type Bench = Awaited<ReturnType<typeof transcodeBench>>
+/** At the least rate, which is ten frames per second. */
+const FRAMES = 1000
+const SEGMENTS = 17
+const SPEC = { renditions: ['360p', '720p'] as ('360p' | '720p')[], parallelism: 64 }
+
+/** One pod has planned and died, and another one has made all chunks: from where the first pass may end is then known. */
+async function opened(t: Test) {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('sharedParts'))
+  // Thirty seconds of the video take five: the first pass has not come to its end when it is asked.
+  const env = { PATH: await pacedPath(bench.folder, { ahead: 6, others: 60 }) }
+  const lead = (failpoint?: string) =>
+    bench.start([input], SPEC, { ...env, ...(failpoint && { KEEPSAKE_FAILPOINT: failpoint }) })
+  t.match(await lead('chunk.planned').finished, { killedBy: 'SIGKILL' })
+  const helper = bench.startAs('chunks', { inputs: [input], ...SPEC }, { JOB_COMPLETION_INDEX: '0' })
+  const helped = await helper.finished
+  t.equal(helped.exit, 0, 'the helper has made all', { output: helped.output })
+  const parts = (await bench.keys()).filter((key) => key.endsWith('.part.json')).sort()
+  t.equal(parts.length, 4)
+  const held = []
+  for (const part of parts)
+    held.push(JSON.parse(await bench.text(part)).renditions.map((r: { name: string }) => r.name))
+  t.strictSame(held, [['720p'], ['360p', '720p'], ['360p', '720p'], ['360p', '720p']])
+  return { bench, lead, parts }
+}
+
+async function listed(bench: Bench, name: string) {
+  const text = await bench.text(`${name}.m3u8`).catch(() => '')
+  const { segments = [], ended } = parseMediaPlaylist(text) ?? {}
+  return { uris: segments.map(({ uri }) => uri), ended }
+}
+const numbersOf = (uris: readonly string[]) => uris.map((uri) => Number(uri.slice(-8, -3)))
+
+/** What players see of the smallest rendition while `running` runs: a list that grows and has no gap. */
+async function watched<T>(t: Test, bench: Bench, running: Promise<T>): Promise<T> {
+  const state = { ended: false }
+  const end = running.finally(() => {
+    state.ended = true
+  })
+  end.catch(() => {}) // awaited below
+  const wrong: string[][] = []
+  for (let known = (await listed(bench, '360p')).uris.length; !state.ended; await sleep(50)) {
+    const { uris } = await listed(bench, '360p')
+    if (uris.length < known || numbersOf(uris).some((n, k) => n !== k)) wrong.push(uris)
+    known = Math.max(known, uris.length)
+  }
+  t.strictSame(wrong, [], 'the list of the smallest rendition never shrinks')
+  return end
+}
+
+/** All that a player would find: the playlists and nothing else, every frame once and at its time. */
+async function judge(t: Test, bench: Bench) {
+  const folder = await bench.checkout()
+  const keys = await bench.keys()
+  const times: number[][] = []
+  const lists: string[][] = []
+  for (const name of ['360p', '720p']) {
+    const { uris, ended } = await listed(bench, name)
+    t.equal(ended, true)
+    t.strictSame(numbersOf(uris), [...Array(SEGMENTS).keys()], name)
+    const mine = keys.filter((key) => key.startsWith(name) && key.endsWith('.ts'))
+    t.strictSame(mine.sort(), [...uris].sort(), 'nothing else is left of it')
+    lists.push(uris)
+    const path = join(folder, `${name}.m3u8`)
+    const args = ['-v', 'error', '-show_entries', 'packet=pts_time', '-of', 'csv=p=0', path]
+    const { stdout } = await run('ffprobe', args, { maxBuffer: 1 << 24 })
+    times.push([...stdout.matchAll(/^(\d+\.\d+)/gm)].map(([, at]) => Number(at)).sort((a, b) => a - b))
+    const { stderr } = await run('ffmpeg', ['-v', 'error', '-i', path, '-f', 'null', '-'])
+    // Each encoder counts the packets of its transport stream anew.
+    t.equal(stderr.replace(/^.*Packet corrupt.*\n/gm, ''), '', 'all of it can be decoded')
+  }
+  t.equal(times[0]?.length, FRAMES)
+  t.strictSame(times[1], times[0], 'the renditions have the same frames at the same times')
+  t.notOk(keys.some((key) => key.startsWith('chunks/')))
+  const sound = parseMediaPlaylist(await bench.text('audio.m3u8'))
+  const seconds = sound?.segments.reduce((sum, s) => sum + s.seconds, 0) ?? 0
+  t.ok(sound?.ended && Math.abs(seconds - 100) < 0.25, 'and all of the sound', { seconds })
+  t.match((await bench.manifest()).hls.renditions, [{ segments: SEGMENTS }, { segments: SEGMENTS }])
+  return lists
+}
+
+t.test('it ends where all that follows is made; what players have of it outlives the pod that leads', async (t) => {
+  const { bench, lead } = await opened(t)
+  t.match(await lead('job.joined').finished, { killedBy: 'SIGKILL' })
+  const before = await listed(bench, '360p')
+  t.match(before, { uris: { length: SEGMENTS }, ended: false }, 'what the chunks hold is listed at once')
+  t.match(before.uris.at(-1), /^360px/)
+  t.ok((await bench.text('master.m3u8')).includes('audio.m3u8'), 'with the sound')
+  const further = { contentType: 'video/mp2t' }
+  await bench.store.put(`${bench.prefix}360p_00016.ts`, 'of a first pass that came further', further)
+  const { exit, result, output } = await watched(t, bench, lead().finished)
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.match(
+    result?.planReason,
+    /^360p in a pass of its own for \d\d s, so that it plays early; 720p, and the rest of 360p, in 4 chunks, which/,
+  )
+  const [small = [], large = []] = await judge(t, bench)
+  const begun = small.findIndex((name) => name.startsWith('360px'))
+  t.ok(begun >= 5 && begun < SEGMENTS - 1, 'the first pass ended early', { begun })
+  t.ok(
+    small.slice(begun).every((name) => name.startsWith('360px')) && large.every((name) => name.startsWith('720px')),
+    'chunks hold the rest',
+  )
+})
+
+t.test('where a chunk does not fit, one process makes all renditions, and players keep what they have', async (t) => {
+  const { bench, lead, parts } = await opened(t)
+  const name = parts.at(-1) ?? ''
+  const part = JSON.parse(await bench.text(name))
+  const moved = { ...part, renditions: [{ ...part.renditions[0], first: 11 }, part.renditions[1]] }
+  await bench.store.put(bench.prefix + name, JSON.stringify(moved), { contentType: 'application/json' })
+  t.match(await watched(t, bench, lead('job.ran-ahead').finished), { killedBy: 'SIGKILL' })
+  const { uris } = await listed(bench, '360p')
+  t.ok(uris.length >= 5 && uris.length <= 15, 'what does not fit was never listed', { uris })
+  t.strictSame(
+    (await bench.keys()).filter((key) => key.endsWith('.part.json')),
+    [],
+    'and is forgotten',
+  )
+  const { exit, result, output } = await lead().finished
+  t.equal(exit, 0, 'the next one makes all, without any other pod', { output })
+  t.match(result?.planReason, /^360p in a pass of its own, so that it plays early; 720p in 4 chunks/)
+  const [small = []] = await judge(t, bench)
+  t.ok(
+    small.every((uri) => uri.startsWith('360p_')),
+    'the first pass goes on to the end where no pod helps',
+  )
+})
