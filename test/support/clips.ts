@@ -125,10 +125,10 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
-  /** Four chunks, of which many pods would make the last three with the smallest rendition; it has few frames. */
-  sharedParts: {
+  /** Three chunks, of which many pods would make the last two with the smallest rendition. */
+  sharedBars72: {
     args: [
-      ...['-f', 'lavfi', '-i', 'testsrc=s=720x720:r=5:d=100', ...sound(100)],
+      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=72', ...sound(72)],
       ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
     ],
     extension: 'mp4',

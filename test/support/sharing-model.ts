@@ -1,5 +1,5 @@
 import { chooseChunk, startOf } from '../../jobs/hls/chunks/choose.ts'
-import { type Cut, isFirstPassEnough } from '../../jobs/hls/chunks/enough.ts'
+import { type Cut, isFirstPassEnough } from '../../jobs/hls/chunks/cut.ts'
 
 /** What a video costs one pod beside its renditions, in seconds of wall time; a second of those is `cut.costs`. */
 export interface SharedTimes {

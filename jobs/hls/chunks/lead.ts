@@ -1,67 +1,16 @@
-import { stat } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
-import type { Log } from '../../../lib/runtime/log.ts'
-import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
-import type { ProbedSource } from '../../ffmpeg/probe.ts'
-import { toNumber } from '../../ffmpeg/rational.ts'
-import { presentationSeconds } from '../../ffmpeg/source.ts'
 import { TransientError } from '../../runtime/failure.ts'
-import type { Preset } from '../encode-pass.ts'
-import type { Rendition } from '../ladder.ts'
-import { sharedCosts } from '../pass-plan.ts'
-import { windowOf } from '../pass-window.ts'
-import { timelineOf } from '../timeline.ts'
 import type { VerifiedVideo } from '../verify.ts'
-import { scanRanges } from './byte-ranges.ts'
-import { type ChunkRun, encodeChunk, encoderOf } from './encode-chunk.ts'
-import { type Cut, isFirstPassEnough } from './enough.ts'
-import { type Chunk, chunksOf, firstPassChunks, segmentsOf } from './layout.ts'
-import {
-  type ChunkPart,
-  type ChunkStates,
-  openProtocol,
-  type Protocol,
-  planId,
-  type SharedPlan,
-  sharedSource,
-} from './protocol.ts'
-import { joined, nextChunk, type Stitched, stitch } from './stitch.ts'
+import { type Cut, isFirstPassEnough } from './cut.ts'
+import { type ChunkRun, encodeChunk } from './encode-chunk.ts'
+import { type Joining, joinUntil } from './join.ts'
+import { planOf } from './prepare.ts'
+import { type ChunkPart, type ChunkStates, openProtocol, type Protocol, type SharedPlan } from './protocol.ts'
+import { CALM, type LeadOptions, type Sharing, TIMING } from './sharing.ts'
+import { nextChunk, type Stitched, stitch } from './stitch.ts'
 import { takeChunk } from './take.ts'
-
-/** What other pods may help with, and where they find it. */
-export interface Sharing {
-  /** All, the one that leads included. */
-  pods: number
-  store: ObjectStore
-  sourceKey: string
-  prefix: string
-  timing?: Partial<typeof TIMING>
-}
-
-const TIMING = {
-  pollMs: 1000,
-  /** A chunk that another pod claims is taken over after this, or after three times what the slowest one took. */
-  overdueMs: 60_000,
-  /** The same while no chunk is done. */
-  unknownMs: 600_000,
-}
-
-export interface LeadOptions {
-  sharing: Sharing
-  source: ProbedSource
-  sourcePath: string
-  /** All renditions, smallest first. */
-  ladder: readonly Rendition[]
-  segmentSeconds: number
-  accelerator: 'gpu' | 'cpu'
-  preset: Preset
-  cores: number
-  scratch: string
-  signal: AbortSignal
-  log: Log
-}
 
 export interface Lead {
   chunks: number
@@ -77,14 +26,13 @@ export interface Lead {
 }
 
 export interface Making {
-  begun?: VerifiedVideo | undefined
   onProgress: (fraction: number) => void
-  onJoined?: (segments: VerifiedVideo['segments']) => Promise<void>
+  /** Undefined: the first pass has made all of the smallest rendition. */
+  begun?: Joining['begun'] | undefined
+  onJoined?: Joining['onJoined']
 }
 
 const ME = 'lead'
-/** Of `pollMs`, beside an encoder. */
-const CALM = 5
 
 /** At the beginning of an attempt: what an earlier one has planned, or that it could not share, need not be true any more. */
 export const leadAnew = ({ store, prefix }: Sharing, signal: AbortSignal): Promise<void> =>
@@ -93,21 +41,6 @@ export const leadAnew = ({ store, prefix }: Sharing, signal: AbortSignal): Promi
 /** Other pods end: this one makes everything. */
 export const leadAlone = ({ store, prefix }: Sharing, signal: AbortSignal): Promise<void> =>
   openProtocol(store, prefix, signal).writeAlone()
-
-/**
- * How a video is shared, before anything is read or made; undefined where it is too short, or cannot be cut. Pure.
- */
-export function cutOf({ source, ladder, segmentSeconds, sharing }: CutOptions): Cut | undefined {
-  if (!canBeCut(source)) return undefined
-  const timeline = timelineOf(ladder, segmentSeconds)
-  const frames = Math.round(presentationSeconds(source) * toNumber(timeline.grid))
-  const chunks = chunksOf(timeline, frames, sharing.pods)
-  if (chunks.length === 0) return undefined
-  const segments = segmentsOf(timeline, frames)
-  const costs = sharedCosts(ladder, { ...source, hasAudio: source.audio !== null })
-  return { chunks, segments, costs, fullFrom: firstPassChunks(chunks, segments, sharing.pods, costs) }
-}
-type CutOptions = Pick<LeadOptions, 'source' | 'ladder' | 'segmentSeconds'> & { sharing: Pick<Sharing, 'pods'> }
 
 /**
  * Publishes the plan, so that other pods can begin. Undefined where the file cannot be read in parts. What an earlier
@@ -142,38 +75,6 @@ function openEnough(cut: Cut, plan: SharedPlan, protocol: Protocol, { pollMs }: 
   }
 }
 
-async function planOf(o: LeadOptions, { chunks, fullFrom }: Cut): Promise<SharedPlan | undefined> {
-  const { source, ladder, segmentSeconds, sharing } = o
-  const timeline = timelineOf(ladder, segmentSeconds)
-  const { size } = await stat(o.sourcePath)
-  const times = chunks.map((chunk) => {
-    const { seekSeconds, readSeconds } = windowOf(source, timeline, partOf(chunk))
-    return { from: seekSeconds, to: readSeconds === undefined ? undefined : seekSeconds + readSeconds }
-  })
-  const found = await scanRanges(o.sourcePath, { source, times, fileBytes: size, signal: o.signal })
-  if (!found) return undefined
-  const shared = { grid: timeline.grid, segmentSeconds, renditions: [...ladder], accelerator: o.accelerator }
-  const pass = { ...shared, preset: o.preset }
-  const plan = {
-    version: 2 as const,
-    ...{ sourceKey: sharing.sourceKey, sourceBytes: size, header: found.header, source: sharedSource(source) },
-    ...{ ...pass, encoder: await encoderOf(pass, source, o.signal) },
-    chunks: chunks.map(({ firstSegment, segments }, k) => ({
-      firstSegment,
-      ...(segments !== undefined && { segments }),
-      isFull: k >= fullFrom,
-      bytes: found.ranges[k] ?? [0, size],
-    })),
-  }
-  return { ...plan, id: planId(plan) }
-}
-
-const partOf = ({ firstSegment, segments }: Chunk) => ({ firstSegment, segments, tag: '' })
-
-/** Where pictures are shown longer than they last, a chunk may have none of its own to show. */
-const canBeCut = (source: ProbedSource): boolean =>
-  presentationSeconds(source) <= source.videoSeconds + 1 && source.stream.startSeconds <= 1
-
 /** Players get what is done of the smallest rendition while the rest is made. */
 async function makeJoined(
   o: LeadOptions,
@@ -196,36 +97,6 @@ async function makeJoined(
     await watched
   }
   return stitchAll(o, plan, begun)
-}
-
-async function joinUntil(
-  ended: AbortSignal,
-  { sharing, signal }: LeadOptions,
-  plan: SharedPlan,
-  { begun, onJoined }: Required<Pick<Making, 'onJoined'>> & { begun: VerifiedVideo },
-): Promise<void> {
-  const protocol = openProtocol(sharing.store, sharing.prefix, signal)
-  const { pollMs } = { ...TIMING, ...sharing.timing }
-  const parts = new Map<number, ChunkPart>()
-  let listed = begun.segments.length
-  while (!ended.aborted) {
-    for (const chunk of await protocol.doneOf(plan)) {
-      const isNew = plan.chunks[chunk]?.isFull && !parts.has(chunk)
-      const part = isNew && (await protocol.readPart(plan.id, chunk))
-      if (part) parts.set(chunk, part)
-    }
-    const segments = joined(plan, parts, begun)
-    if (segments.length > listed && (await areThere(segments.slice(listed), sharing))) {
-      await onJoined(segments)
-      listed = segments.length
-    }
-    await sleep(CALM * pollMs, undefined, { signal: ended }).catch(() => {})
-  }
-}
-
-async function areThere(segments: VerifiedVideo['segments'], { store, prefix }: Sharing): Promise<boolean> {
-  for (const { uri, bytes } of segments) if ((await store.head(prefix + uri))?.size !== bytes) return false
-  return true
 }
 
 interface MakeAll extends Pick<Making, 'onProgress'> {
