@@ -133,6 +133,14 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
+  /** The same in four chunks. */
+  sharedBars100: {
+    args: [
+      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=100', ...sound(100)],
+      ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
+    ],
+    extension: 'mp4',
+  },
   portrait: { args: [...picture('406x720', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
   /** Stored lying, shown standing: 640x360 with a display matrix. */
   upright: { args: [...picture('640x360', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },

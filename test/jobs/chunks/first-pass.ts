@@ -5,35 +5,38 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { clip } from '../../support/clips.ts'
+import { eventually } from '../../support/eventually.ts'
 import { pacedPath } from '../../support/paced-ffmpeg.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** A first pass that ends before the video does, because pods have made the rest of the smallest rendition. */
 const run = promisify(execFile)
 type Bench = Awaited<ReturnType<typeof transcodeBench>>
-const [FRAMES, SEGMENTS] = [720, 12]
 const SPEC = { renditions: ['360p', '720p'] as ('360p' | '720p')[], parallelism: 64 }
+/** `sharedBars72` and `sharedBars100`. */
+type Seconds = 72 | 100
 
-/** One pod has planned and died, and another one has made all chunks: from where the first pass may end is then known. */
-async function opened(t: Test) {
+/** One pod has planned and died. */
+async function opened(t: Test, seconds: Seconds) {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('sharedBars72'))
-  // Thirty seconds of the video take five: the first pass has not come to its end when it is asked.
-  const env = { PATH: await pacedPath(bench.folder, { ahead: 6, others: 60 }) }
-  const lead = (failpoint?: string) =>
-    bench.start([input], SPEC, { ...env, ...(failpoint && { KEEPSAKE_FAILPOINT: failpoint }) })
+  const input = await bench.inputOf(await clip(`sharedBars${seconds}`))
+  // Thirty seconds of the video take seven: the first pass has not come to its end when it is asked.
+  const env = { PATH: await pacedPath(bench.folder, { ahead: 4, others: 60 }) }
+  const failing = (failpoint?: string) => (failpoint === undefined ? {} : { KEEPSAKE_FAILPOINT: failpoint })
+  const lead = (failpoint?: string) => bench.start([input], SPEC, { ...env, ...failing(failpoint) })
+  const helper = (index: number, failpoint?: string) =>
+    bench.startAs(
+      'chunks',
+      { inputs: [input], ...SPEC },
+      { JOB_COMPLETION_INDEX: String(index), ...failing(failpoint) },
+    )
   t.match(await lead('chunk.planned').finished, { killedBy: 'SIGKILL' })
-  const helper = bench.startAs('chunks', { inputs: [input], ...SPEC }, { JOB_COMPLETION_INDEX: '0' })
-  const helped = await helper.finished
-  t.equal(helped.exit, 0, 'the helper has made all', { output: helped.output })
-  const parts = (await bench.keys()).filter((key) => key.endsWith('.part.json')).sort()
-  t.equal(parts.length, 3)
-  const held = []
-  for (const part of parts)
-    held.push(JSON.parse(await bench.text(part)).renditions.map((r: { name: string }) => r.name))
-  t.strictSame(held, [['720p'], ['360p', '720p'], ['360p', '720p']])
-  return { bench, lead, parts }
+  return { bench, lead, helper }
 }
+
+const partsOf = async (bench: Bench) => (await bench.keys()).filter((key) => key.endsWith('.part.json')).sort()
+const put = (bench: Bench, name: string, value: object) =>
+  bench.store.put(bench.prefix + name, JSON.stringify(value), { contentType: 'application/json' })
 
 async function listed(bench: Bench, name: string) {
   const text = await bench.text(`${name}.m3u8`).catch(() => '')
@@ -60,7 +63,8 @@ async function watched<T>(t: Test, bench: Bench, running: Promise<T>): Promise<T
 }
 
 /** All that a player would find: the playlists and nothing else, every frame once and at its time. */
-async function judge(t: Test, bench: Bench) {
+async function judge(t: Test, bench: Bench, due: Seconds) {
+  const count = Math.ceil(due / 6)
   const folder = await bench.checkout()
   const keys = await bench.keys()
   const times: number[][] = []
@@ -68,7 +72,7 @@ async function judge(t: Test, bench: Bench) {
   for (const name of ['360p', '720p']) {
     const { uris, ended } = await listed(bench, name)
     t.equal(ended, true)
-    t.strictSame(numbersOf(uris), [...Array(SEGMENTS).keys()], name)
+    t.strictSame(numbersOf(uris), [...Array(count).keys()], name)
     const mine = keys.filter((key) => key.startsWith(name) && key.endsWith('.ts'))
     t.strictSame(mine.sort(), [...uris].sort(), 'nothing else is left of it')
     lists.push(uris)
@@ -80,34 +84,51 @@ async function judge(t: Test, bench: Bench) {
     // Each encoder counts the packets of its transport stream anew.
     t.equal(stderr.replace(/^.*Packet corrupt.*\n/gm, ''), '', 'all of it can be decoded')
   }
-  t.equal(times[0]?.length, FRAMES)
+  t.equal(times[0]?.length, 10 * due)
   t.strictSame(times[1], times[0], 'the renditions have the same frames at the same times')
   t.notOk(keys.some((key) => key.startsWith('chunks/')))
   const sound = parseMediaPlaylist(await bench.text('audio.m3u8'))
   const seconds = sound?.segments.reduce((sum, s) => sum + s.seconds, 0) ?? 0
-  t.ok(sound?.ended && Math.abs(seconds - 72) < 0.25, 'and all of the sound', { seconds })
-  t.match((await bench.manifest()).hls.renditions, [{ segments: SEGMENTS }, { segments: SEGMENTS }])
+  t.ok(sound?.ended && Math.abs(seconds - due) < 0.25, 'and all of the sound', { seconds })
+  t.match((await bench.manifest()).hls.renditions, [{ segments: count }, { segments: count }])
   return lists
 }
 
-t.test('it ends where all that follows is made; what players have of it outlives the pod that leads', async (t) => {
-  const { bench, lead } = await opened(t)
+t.test('it ends where pods carry the rest; what players have of it outlives the pod that leads', async (t) => {
+  const { bench, lead, helper } = await opened(t, 100)
+  // This one begins with the chunk that players need behind the first pass.
+  t.match(await helper(15, 'chunk.done:1').finished, { killedBy: 'SIGKILL' })
+  const [part = ''] = await partsOf(bench)
+  t.match(part, /\/1\.part\.json$/)
+  t.match(JSON.parse(await bench.text(part)).renditions, [{ name: '360p' }, { name: '720p' }])
+  for (const [k, by] of ['helper-0', 'helper-1'].entries()) {
+    await put(bench, part.replace('/1.part', `/${k + 2}.claim`), { by })
+  }
   t.match(await lead('job.joined').finished, { killedBy: 'SIGKILL' })
   const before = await listed(bench, '360p')
-  t.match(before, { uris: { length: SEGMENTS }, ended: false }, 'what the chunks hold is listed at once')
+  t.match(before, { uris: { length: 10 }, ended: false }, 'what the chunk holds is listed at once')
   t.match(before.uris.at(-1), /^360px/)
   t.ok((await bench.text('master.m3u8')).includes('audio.m3u8'), 'with the sound')
   const further = { contentType: 'video/mp2t' }
-  await bench.store.put(`${bench.prefix}360p_00011.ts`, 'of a first pass that came further', further)
-  const { exit, result, output } = await watched(t, bench, lead().finished)
+  await bench.store.put(`${bench.prefix}360p_00016.ts`, 'of a first pass that came further', further)
+
+  const again = lead()
+  const watching = watched(t, bench, again.finished)
+  const made = await eventually('what the pod that leads has made', async () =>
+    (await partsOf(bench)).find((name) => name.endsWith('/0.part.json')),
+  )
+  t.match(JSON.parse(await bench.text(made)), { by: 'lead', renditions: [{ name: '720p' }] })
+  t.equal((await listed(bench, '360p')).uris.length, 10)
+  for (const { finished } of [helper(0), helper(1)]) t.match(await finished, { exit: 0 })
+  const { exit, result, output } = await watching
   t.equal(exit, 0, 'exits with 0', { output })
   t.match(
     result?.planReason,
-    /^360p in a pass of its own for \d\d s, so that it plays early; 720p, and the rest of 360p, in 3 chunks, which/,
+    /^360p in a pass of its own for \d\d s, so that it plays early; 720p, and the rest of 360p, in 4 chunks, which/,
   )
-  const [small = [], large = []] = await judge(t, bench)
+  const [small = [], large = []] = await judge(t, bench, 100)
   const begun = small.findIndex((name) => name.startsWith('360px'))
-  t.ok(begun >= 5 && begun < SEGMENTS - 1, 'the first pass ended early', { begun })
+  t.ok(begun >= 5 && begun < 15, 'the first pass ended early', { begun })
   t.ok(
     small.slice(begun).every((name) => name.startsWith('360px')) && large.every((name) => name.startsWith('720px')),
     'chunks hold the rest',
@@ -115,23 +136,22 @@ t.test('it ends where all that follows is made; what players have of it outlives
 })
 
 t.test('where a chunk does not fit, one process makes all renditions, and players keep what they have', async (t) => {
-  const { bench, lead, parts } = await opened(t)
+  const { bench, lead, helper } = await opened(t, 72)
+  const helped = await helper(0).finished
+  t.equal(helped.exit, 0, 'the helper has made all', { output: helped.output })
+  const parts = await partsOf(bench)
+  t.equal(parts.length, 3)
   const name = parts.at(-1) ?? ''
   const part = JSON.parse(await bench.text(name))
-  const moved = { ...part, renditions: [{ ...part.renditions[0], first: 11 }, part.renditions[1]] }
-  await bench.store.put(bench.prefix + name, JSON.stringify(moved), { contentType: 'application/json' })
+  await put(bench, name, { ...part, renditions: [{ ...part.renditions[0], first: 11 }, part.renditions[1]] })
   t.match(await watched(t, bench, lead('job.ran-ahead').finished), { killedBy: 'SIGKILL' })
   const { uris } = await listed(bench, '360p')
   t.ok(uris.length >= 5 && uris.length <= 10, 'what does not fit was never listed', { uris })
-  t.strictSame(
-    (await bench.keys()).filter((key) => key.endsWith('.part.json')),
-    [],
-    'and is forgotten',
-  )
-  const { exit, result, output } = await lead().finished
+  t.strictSame(await partsOf(bench), [], 'and is forgotten')
+  const { exit, result, output } = await watched(t, bench, lead().finished)
   t.equal(exit, 0, 'the next one makes all, without any other pod', { output })
   t.match(result?.planReason, /^360p in a pass of its own, so that it plays early; 720p in 3 chunks/)
-  const [small = []] = await judge(t, bench)
+  const [small = []] = await judge(t, bench, 72)
   t.ok(
     small.every((uri) => uri.startsWith('360p_')),
     'the first pass goes on to the end where no pod helps',

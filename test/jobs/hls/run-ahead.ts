@@ -233,6 +233,12 @@ t.test('the plan says what was decided, and why', async (t) => {
       { speedOfAll: 3.13, ranAhead: 18.02 },
       '360p ran ahead for 18 s, so that it plays early; all renditions in one pass after it, at an estimated 3.1 times playing speed',
     ],
+    [{ ranAhead: 18.02 }, '360p ran ahead for 18 s, so that it plays early; all renditions in one pass after it'],
+    [{ chunks: 4 }, '360p in a pass of its own, so that it plays early; 720p in 4 chunks, which several pods share'],
+    [
+      { chunks: 4, sharedFrom: 36.04 },
+      '360p in a pass of its own for 36 s, so that it plays early; 720p, and the rest of 360p, in 4 chunks, which several pods share',
+    ],
   ] as const)
     t.equal(planReasonOf(plans, 'it has 71.3 Mbit/s', shown), `${want}; ${why}`)
   const long = planReasonOf(plans, 'x'.repeat(300), { speedOfAll: 123_456.7, ranAhead: 12_345 })
