@@ -1,3 +1,4 @@
+import { EXIT } from '../../lib/contract/job-result.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Complaints } from '../ffmpeg/ffmpeg.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
@@ -51,19 +52,34 @@ export async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], sha
   }
 }
 
-async function makeSound(run: LadderRun): Promise<{ audio: VerifiedStream; report: Complaints }> {
-  const { source, cores, preset, folder, publisher } = run
+interface Sound {
+  report: Complaints
+  /** Undefined where it is not as long as the video: whether that is the fault of the source, the video tells. */
+  audio: VerifiedStream | undefined
+}
+
+async function makeSound(run: LadderRun): Promise<Sound> {
+  const { source, cores, preset } = run
   const common = { source, timeline: timelineFor(run), accelerator: 'cpu' as const, cores, preset }
   const pass = { ...common, copiesVideo: true, renditions: [], withAudio: true }
   const report = await runEncodePass({ ...run, pass, onProgress: () => {} })
+  const audio = await endSound(run).catch((error: unknown) => {
+    if (error instanceof TransientError && error.code === EXIT.verificationFailed) return undefined
+    throw error
+  })
+  return { audio, report }
+}
+
+/** At once: players give up a list that stays as it is. */
+async function endSound({ folder, source, publisher }: LadderRun): Promise<VerifiedStream> {
   const audio = await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source))
   await publisher.publishRest([AUDIO_NAME])
-  return { audio, report }
+  return audio
 }
 
 interface SharedWithSound extends Shared {
   /** Set where the first pass does not make it. */
-  sound?: ReturnType<typeof makeSound> | undefined
+  sound?: Promise<Sound> | undefined
 }
 
 /**
@@ -82,6 +98,14 @@ async function runWithLead(run: LadderRun, plans: [PassPlan, PassPlan], shared: 
     },
     () => {}, // awaited behind the first pass
   )
+  // What is broken in the source is for a first pass to find that reads all of it.
+  let isSoundWhole = sound === undefined
+  sound?.then(
+    ({ audio, report }) => {
+      isSoundWhole = audio !== undefined && isWhole(report)
+    },
+    () => {}, // awaited behind the first pass
+  )
   run.onPlanned(planReasonOf(plans, notCopied))
   let reached = 0
   const progressOver =
@@ -93,7 +117,7 @@ async function runWithLead(run: LadderRun, plans: [PassPlan, PassPlan], shared: 
   let ahead: Ahead
   try {
     const watch = { onProgress: progressOver(first.weight), hasSoundBeside: sound !== undefined }
-    ahead = await makeFirst(run, first, { ...watch, lead: () => opened })
+    ahead = await makeFirst(run, first, { ...watch, lead: () => (isSoundWhole ? opened : undefined) })
   } catch (error) {
     // A plan that is written later would take the place of the next one.
     stop.abort(error)
@@ -141,14 +165,14 @@ async function makeFirst(run: LadderRun, first: PassPlan, { lead, ...watch }: Fi
 }
 
 async function soundOf(
-  { source }: LadderRun,
+  run: LadderRun,
   { videos: [video] }: MadePass,
   sound: SharedWithSound['sound'],
 ): Promise<MadePass | undefined> {
   if (!sound) return undefined
   const { audio, report } = await sound
-  if (video) refuseBroken(source, report, video)
-  return { videos: [], audio, isWhole: isWhole(report) }
+  if (video) refuseBroken(run.source, report, video)
+  return { videos: [], audio: audio ?? (await endSound(run)), isWhole: isWhole(report) }
 }
 
 interface Rest extends Pick<SharedWithSound, 'sound' | 'notCopied'> {

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { EXIT } from '../../../lib/contract/job-result.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
 import { pacedPath } from '../../support/paced-ffmpeg.ts'
@@ -156,4 +158,17 @@ t.test('where a chunk does not fit, one process makes all renditions, and player
     small.every((uri) => uri.startsWith('360p_')),
     'the first pass goes on to the end where no pod helps',
   )
+})
+
+t.test('a source that ends early is refused, not tried again', async (t) => {
+  const bench = await transcodeBench(t)
+  const [path, cut] = [join(bench.folder, 'index-first.mp4'), join(bench.folder, 'cut.mp4')]
+  await run('ffmpeg', ['-v', 'error', '-i', await clip('sharedBars72'), '-c', 'copy', '-movflags', 'faststart', path])
+  const whole = await readFile(path)
+  await writeFile(cut, whole.subarray(0, Math.round(whole.length * 0.7)))
+  const { exit, result, output } = await bench.start([await bench.inputOf(cut)], SPEC).finished
+  t.equal(exit, EXIT.inputBad, 'says that the input is bad', { output })
+  t.match(result, { ok: false, reason: 'Truncated' })
+  const left = (await bench.keys()).filter((key) => /\.(ts|m3u8)$/.test(key))
+  t.strictSame(left, [], 'and leaves nothing')
 })
