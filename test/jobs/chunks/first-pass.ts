@@ -19,9 +19,9 @@ const SPEC = { renditions: ['360p', '720p'] as ('360p' | '720p')[], parallelism:
 type Seconds = 72 | 100
 
 /** One pod has planned and died. */
-async function opened(t: Test, seconds: Seconds) {
+async function opened(t: Test, seconds: Seconds, changed = async (path: string, _folder: string) => path) {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip(`sharedBars${seconds}`))
+  const input = await bench.inputOf(await changed(await clip(`sharedBars${seconds}`), bench.folder))
   // Thirty seconds of the video take seven: the first pass has not come to its end when it is asked.
   const env = { PATH: await pacedPath(bench.folder, { ahead: 4, others: 60 }) }
   const failing = (failpoint?: string) => (failpoint === undefined ? {} : { KEEPSAKE_FAILPOINT: failpoint })
@@ -160,15 +160,23 @@ t.test('where a chunk does not fit, one process makes all renditions, and player
   )
 })
 
-t.test('a source that ends early is refused, not tried again', async (t) => {
-  const bench = await transcodeBench(t)
-  const [path, cut] = [join(bench.folder, 'index-first.mp4'), join(bench.folder, 'cut.mp4')]
-  await run('ffmpeg', ['-v', 'error', '-i', await clip('sharedBars72'), '-c', 'copy', '-movflags', 'faststart', path])
-  const whole = await readFile(path)
-  await writeFile(cut, whole.subarray(0, Math.round(whole.length * 0.7)))
-  const { exit, result, output } = await bench.start([await bench.inputOf(cut)], SPEC).finished
-  t.equal(exit, EXIT.inputBad, 'says that the input is bad', { output })
+/** The same with its index first, without the last tenth. */
+async function endingEarly(path: string, folder: string): Promise<string> {
+  const [indexed, cut] = [join(folder, 'indexed.mp4'), join(folder, 'cut.mp4')]
+  await run('ffmpeg', ['-v', 'error', '-i', path, '-c', 'copy', '-movflags', 'faststart', indexed])
+  const whole = await readFile(indexed)
+  await writeFile(cut, whole.subarray(0, Math.round(whole.length * 0.9)))
+  return cut
+}
+
+t.test('a source that ends early is refused by the first pass, although chunks of it are made', async (t) => {
+  const { bench, lead, helper } = await opened(t, 72, endingEarly)
+  const helped = await helper(0).finished
+  t.equal(helped.exit, 0, 'the helper has made what is there', { output: helped.output })
+  t.equal((await partsOf(bench)).length, 3)
+  const { exit, killedBy, result, output } = await lead('job.ran-ahead').finished
+  t.strictSame([exit, killedBy], [EXIT.inputBad, null], 'and nothing is made again', { output })
   t.match(result, { ok: false, reason: 'Truncated' })
   const left = (await bench.keys()).filter((key) => /\.(ts|m3u8)$/.test(key))
-  t.strictSame(left, [], 'and leaves nothing')
+  t.strictSame(left, [], 'nothing is left')
 })
