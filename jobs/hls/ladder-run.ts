@@ -286,7 +286,7 @@ const earlyMasterOf = (run: LadderRun, plan: PassPlan, reader: SegmentReader, on
     onPlayable,
   })
 
-/** Often enough that a copy, which takes moments, does not wait for the sound beside it. */
+/** Until it plays: often enough that a copy, which takes moments, does not wait for the sound beside it. */
 const COPY_LOOK_MS = 50
 
 /**
@@ -303,14 +303,17 @@ async function copyTop(
   const timeline = timelineFor(run)
   const common = { source, timeline, accelerator: 'cpu' as const, cores, preset, copiesVideo: true }
   const reader = openSegmentReader(folder, run.signal)
-  const early = earlyMasterOf(run, plan, reader, run.onPlayable)
+  let [isVerified, isPlayable] = [false, false]
+  const early = earlyMasterOf(run, plan, reader, () => {
+    isPlayable = true
+    run.onPlayable()
+  })
   const stop = new AbortController()
   const signal = AbortSignal.any([run.signal, stop.signal])
-  let isVerified = false
   const encoding = plan.withAudio
     ? runEncodePass({
         ...{ ...run, signal, pass: { ...common, renditions: [], withAudio: true }, onProgress: () => {} },
-        ...{ isSilent: () => !isVerified, onPublished: early, lookMs: () => (isVerified ? LOOK_MS : COPY_LOOK_MS) },
+        ...{ isSilent: () => !isVerified, onPublished: early, lookMs: () => (isPlayable ? LOOK_MS : COPY_LOOK_MS) },
       })
     : undefined
   encoding?.catch(() => {}) // awaited behind the copy
