@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { probe } from '../../../jobs/ffmpeg/probe.ts'
+import { probeWithPackets } from '../../../jobs/ffmpeg/probe.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { runLadder } from '../../../jobs/hls/ladder-run.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
@@ -85,10 +85,13 @@ t.test('a compressed video is its own largest rendition, and the others are cut 
 t.test('a copy that is not what its packets promised is replaced by what the encoder makes', async (t) => {
   const { signal } = new AbortController()
   const sourcePath = await clip('messaged')
-  const source = await probe(sourcePath, signal)
+  const { source, packets } = await probeWithPackets(sourcePath, signal)
   const ladder = ladderOf(source, ['360p', '720p'])
   const copied = await scanTop(sourcePath, { source, ladder, segmentSeconds: 6, signal })
   if (typeof copied === 'string') throw new Error(copied)
+  if (!packets) throw new Error('they are few')
+  const listed = await scanTop(sourcePath, { source, ladder, segmentSeconds: 6, packets, signal })
+  t.strictSame(listed, copied, 'whichever process lists the packets')
   const place = t.testdir({ hls: {}, store: {} })
   const folder = join(place, 'hls')
   const store = openFolderStore({ folder: join(place, 'store') })
