@@ -18,7 +18,7 @@ import type { Rendition } from './ladder.ts'
 import { formatMediaPlaylist } from './media-playlist.ts'
 import { type PassPlan, planCopiedPasses, planPasses, planReasonOf, planTakeover } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
-import { LOOK_MS, runEncodePass } from './run-encode-pass.ts'
+import { explainRefusal, LOOK_MS, runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
 import {
   openSegmentReader,
@@ -368,7 +368,9 @@ async function encodeAndVerify(
   const layoutOf = (rendition: Rendition) => (frames: number) => segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
-    const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll)
+    const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll).catch((error: unknown) => {
+      throw explainRefusal(error, pass)
+    })
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })
   }
