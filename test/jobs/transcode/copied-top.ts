@@ -9,6 +9,7 @@ import { runLadder } from '../../../jobs/hls/ladder-run.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { openPublisher } from '../../../jobs/hls/publisher.ts'
 import { scanTop } from '../../../jobs/hls/scan-top.ts'
+import { EXIT } from '../../../lib/contract/job-result.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 import { clip } from '../../support/clips.ts'
 import { quietLog } from '../../support/quiet-log.ts'
@@ -207,4 +208,13 @@ t.test('a sound that fails beside a copy ends the attempt; the next one goes on 
   lists.add(await bench.text('720p.m3u8'))
   t.equal(lists.size, 1, 'the list of the copy stays as it was')
   t.match([...lists][0], /^720pc_00001\.ts\n#EXT-X-ENDLIST$/m)
+})
+
+t.test('a sound that cannot be decoded beside a copy refuses the upload, and nothing of it is left', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('messaged'))
+  const script = '$real "$@"; echo "[error] Invalid data found when processing input" >&2; exit 1'
+  const { exit, result, output } = await bench.run([input], {}, { PATH: await otherSound(bench.folder, script) })
+  t.match({ exit, result }, { exit: EXIT.inputBad, result: { outputs: [{ reason: 'CorruptInput' }] } }, output)
+  t.strictSame(await bench.keys(), [])
 })
