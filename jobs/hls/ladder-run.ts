@@ -18,7 +18,7 @@ import type { Rendition } from './ladder.ts'
 import { formatMediaPlaylist } from './media-playlist.ts'
 import { type PassPlan, planCopiedPasses, planPasses, planReasonOf, planTakeover } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
-import { LOOK_MS, runEncodePass } from './run-encode-pass.ts'
+import { explainRefusal, LOOK_MS, runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
 import {
   openSegmentReader,
@@ -86,6 +86,7 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
   try {
     return await runPlans(run, plans)
   } catch (error) {
+    if (error instanceof SoundFailed) throw error.cause
     const isLate = error instanceof TransientError && error.code === EXIT.verificationFailed
     if (run.signal.aborted || !(isLate || error instanceof CopyRefused)) throw error
     run.log.warn({ err: error }, 'the stream of the source does not serve as a rendition; encoding it')
@@ -97,6 +98,12 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
 
 /** The stream cannot be copied: whether anything can be made of it is for the decoder to judge. */
 class CopyRefused extends Error {}
+
+/**
+ * The sound beside a copy: its fault says nothing about the stream. Players have the list of the copy by then, which the next
+ * attempt finds as it is.
+ */
+class SoundFailed extends Error {}
 
 /** What the store, the disk or the pod's memory refuses says nothing about the stream. */
 const OF_COPY = ['VerificationFailed', 'EncodeFailed']
@@ -326,16 +333,31 @@ async function copyTop(
     refuseBroken(source, report, { rendition, frames: made.frames })
     await publisher.publishRest([rendition.name])
     isVerified = true
-    const sound = await encoding
-    if (sound) refuseBroken(source, sound, { rendition, frames: made.frames })
-    const audio = sound ? await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source)) : null
-    if (sound) await publisher.publishRest([AUDIO_NAME])
+    const sound = encoding && (await endSound(run, encoding, { rendition, frames: made.frames }))
     await early()
-    return { videos: [{ rendition, ...made }], audio, isWhole: isWhole(report) && (!sound || isWhole(sound)) }
+    const videos = [{ rendition, ...made }]
+    return { videos, audio: sound?.audio ?? null, isWhole: isWhole(report) && sound?.isWhole !== false }
   } catch (error) {
     stop.abort(error)
     await encoding?.catch(() => {})
     throw error
+  }
+}
+
+/** Verifies the sound beside a copy and completes its list. Throws SoundFailed. */
+async function endSound(
+  { source, folder, publisher }: LadderRun,
+  encoding: Promise<Complaints>,
+  made: { rendition: Rendition; frames: number },
+): Promise<{ audio: VerifiedStream; isWhole: boolean }> {
+  try {
+    const complaints = await encoding
+    refuseBroken(source, complaints, made)
+    const audio = await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source))
+    await publisher.publishRest([AUDIO_NAME])
+    return { audio, isWhole: isWhole(complaints) }
+  } catch (error) {
+    throw new SoundFailed('the sound cannot be made', { cause: error })
   }
 }
 
@@ -371,7 +393,9 @@ async function encodeAndVerify(
   const layoutOf = (rendition: Rendition) => (frames: number) => segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
-    const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll)
+    const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll).catch((error: unknown) => {
+      throw explainRefusal(error, pass)
+    })
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })
   }
