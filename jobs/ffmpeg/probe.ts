@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises'
+import * as z from 'zod'
 import { sizeText } from '../../lib/contract/size.ts'
 import { badInput } from '../runtime/failure.ts'
 import { runFfprobe } from './ffmpeg.ts'
@@ -20,15 +21,51 @@ const MAX_DOCUMENT = 4 * 1024 * 1024
 
 export type ProbedSource = Source & { videoSeconds: number }
 
+/** What a container says of one packet. */
+export interface ProbedPacket {
+  /** Seconds; NaN where it has none. */
+  pts: number
+  bytes: number
+  isKey: boolean
+  /** An edit list hides it. */
+  isDiscarded: boolean
+  /** It comes with other parameter sets than the stream began with. */
+  isOther: boolean
+}
+
+/** Of files up to this size, all packets are listed together with what the file is, by one process in place of two. */
+const LISTED_BYTES = 32 * 1024 * 1024
+
 /**
  * Probes an upload. Throws a PermanentError when the file is at fault, any other error when probing itself failed. In a
  * longer video it counts every frame, because the cost of the encode follows from the duration that the file claims.
  */
 export async function probe(path: string, signal: AbortSignal): Promise<ProbedSource> {
+  await sizeOf(path)
+  return toProbedSource(path, await readDocument(path, signal), signal)
+}
+
+/** The same, and the packets of the video in the order of the file, unless these have to be listed by themselves. */
+export async function probeWithPackets(
+  path: string,
+  signal: AbortSignal,
+): Promise<{ source: ProbedSource; packets: readonly ProbedPacket[] | undefined }> {
+  const size = await sizeOf(path)
+  const listed = size <= LISTED_BYTES ? await readWithPackets(path, signal) : undefined
+  const source = await toProbedSource(path, listed ?? (await readDocument(path, signal)), signal)
+  const packets = listed?.packets.filter((packet) => packet.stream_index === source.video.index).map(toPacket)
+  return { source, packets }
+}
+
+async function sizeOf(path: string): Promise<number> {
   const { size } = await stat(path)
   if (size > LIMITS.bytes) throw badInput('LimitExceeded', `The file is larger than ${sizeText(LIMITS.bytes)}`)
   if (size === 0) throw badInput('CorruptInput', 'The file is empty')
-  const source = toSource(await readDocument(path, signal))
+  return size
+}
+
+async function toProbedSource(path: string, document: ProbeDocument, signal: AbortSignal): Promise<ProbedSource> {
+  const source = toSource(document)
   const claimed = source.videoSeconds
   if (claimed !== null && presentationSeconds({ ...source, videoSeconds: claimed }) <= LIMITS.sparseSeconds) {
     return { ...source, videoSeconds: claimed }
@@ -41,20 +78,62 @@ export async function probe(path: string, signal: AbortSignal): Promise<ProbedSo
   return { ...whole, ...measuredRate(whole, measured.frames / videoSeconds) }
 }
 
+const DOCUMENT = ['-print_format', 'json=compact=1', '-show_format', '-show_streams']
+
 async function readDocument(path: string, signal: AbortSignal): Promise<ProbeDocument> {
-  let text = ''
-  const { code, complaints } = await runFfprobe({
-    args: ['-print_format', 'json', '-show_format', '-show_streams', ...guardedInput('upload', path)],
-    signal,
-    limitMs: LIMIT_MS,
-    onLine: (line) => {
-      if (text.length < MAX_DOCUMENT) text += line
-    },
-  })
+  const { code, complaints, text } = await runForText([...DOCUMENT, ...guardedInput('upload', path)], signal)
   if (code !== 0) throw refusal(complaints)
   const parsed = ProbeDocument.safeParse(parseJson(text))
   if (!parsed.success) throw badInput('CorruptInput', 'The file cannot be read', { cause: parsed.error })
   return parsed.data
+}
+
+const PACKET_ENTRIES = 'packet=stream_index,pts_time,size,flags:packet_side_data=side_data_type'
+const ListedPacket = z.object({
+  stream_index: z.number(),
+  pts_time: z.string().optional(),
+  size: z.string(),
+  flags: z.string(),
+  side_data_list: z.array(z.object({ side_data_type: z.string().optional() })).default([]),
+})
+const WithPackets = ProbeDocument.extend({ packets: z.array(ListedPacket) })
+
+/** Undefined where the file has too many packets, or any that cannot be read. */
+async function readWithPackets(path: string, signal: AbortSignal): Promise<z.output<typeof WithPackets> | undefined> {
+  const args = [...DOCUMENT, '-show_entries', PACKET_ENTRIES, ...guardedInput('upload', path)]
+  const read = await runForText(args, signal).catch(() => signal.throwIfAborted())
+  return read?.code === 0 ? WithPackets.safeParse(parseJson(read.text)).data : undefined
+}
+
+/** Times and flags are those of `ffprobe -show_packets`. */
+const toPacket = ({ pts_time, size, flags, side_data_list }: z.output<typeof ListedPacket>): ProbedPacket =>
+  packetOf(
+    pts_time,
+    size,
+    flags,
+    side_data_list.map(({ side_data_type }) => side_data_type),
+  )
+
+export const packetOf = (
+  pts: string | undefined,
+  bytes: string,
+  flags: string,
+  sideData: readonly (string | undefined)[],
+): ProbedPacket => ({
+  pts: Number.parseFloat(pts ?? ''),
+  bytes: Number(bytes),
+  isKey: flags.startsWith('K'),
+  isDiscarded: flags.includes('D'),
+  isOther: sideData.includes('New Extradata'),
+})
+
+/** What it prints in lines, joined; more than a document has is cut, and does not parse. */
+async function runForText(args: readonly string[], signal: AbortSignal) {
+  let text = ''
+  const onLine = (line: string) => {
+    if (text.length < MAX_DOCUMENT) text += line
+  }
+  return { ...(await runFfprobe({ args, signal, limitMs: LIMIT_MS, onLine })), text }
 }
 
 function refusal(complaints: string) {

@@ -1,4 +1,5 @@
 import { EXIT } from '../../lib/contract/job-result.ts'
+import type { Complaints } from '../ffmpeg/ffmpeg.ts'
 import { presentationSeconds } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { ToolCrashed } from '../runtime/tool-process.ts'
@@ -8,6 +9,7 @@ import { type CopiedTop, copiedLayout } from './copied-top.ts'
 import { AUDIO_NAME } from './encode-pass.ts'
 import { canBeWatched, watchFirstPass } from './first-pass.ts'
 import { refuseBroken } from './integrity.ts'
+import type { Rendition } from './ladder.ts'
 import {
   type EncodedLadder,
   earlyMasterOf,
@@ -24,7 +26,7 @@ import {
 import { type PassPlan, planCopiedPasses, planPasses, planReasonOf } from './pass-plan.ts'
 import { LOOK_MS, runEncodePass } from './run-encode-pass.ts'
 import { runShared } from './shared-run.ts'
-import { openSegmentReader, verifyAudio, verifyVideo } from './verify.ts'
+import { openSegmentReader, type VerifiedStream, verifyAudio, verifyVideo } from './verify.ts'
 
 /**
  * Encodes, verifies and publishes all renditions. The master playlist lists only the first of them so far. Throws a
@@ -45,6 +47,7 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
   try {
     return await runPlans(run, plans)
   } catch (error) {
+    if (error instanceof SoundFailed) throw error.cause
     const isLate = error instanceof TransientError && error.code === EXIT.verificationFailed
     if (run.signal.aborted || !(isLate || error instanceof CopyRefused)) throw error
     run.log.warn({ err: error }, 'the stream of the source does not serve as a rendition; encoding it')
@@ -56,6 +59,12 @@ async function runCopied(run: LadderRun, plans: readonly PassPlan[]): Promise<En
 
 /** The stream cannot be copied: whether anything can be made of it is for the decoder to judge. */
 class CopyRefused extends Error {}
+
+/**
+ * The sound beside a copy: its fault says nothing about the stream. Players have the list of the copy by then, which the next
+ * attempt finds as it is.
+ */
+class SoundFailed extends Error {}
 
 /** What the store, the disk or the pod's memory refuses says nothing about the stream. */
 const OF_COPY = ['VerificationFailed', 'EncodeFailed']
@@ -118,7 +127,7 @@ async function runAlone(run: LadderRun, plans: readonly PassPlan[], notCopied?: 
   return ladderOf(made, planReason)
 }
 
-/** Often enough that a copy, which takes moments, does not wait for the sound beside it. */
+/** Until it plays: often enough that a copy, which takes moments, does not wait for the sound beside it. */
 const COPY_LOOK_MS = 50
 
 /**
@@ -135,14 +144,17 @@ async function copyTop(
   const timeline = timelineFor(run)
   const common = { source, timeline, accelerator: 'cpu' as const, cores, preset, copiesVideo: true }
   const reader = openSegmentReader(folder, run.signal)
-  const early = earlyMasterOf(run, plan, reader, run.onPlayable)
+  let [isVerified, isPlayable] = [false, false]
+  const early = earlyMasterOf(run, plan, reader, () => {
+    isPlayable = true
+    run.onPlayable()
+  })
   const stop = new AbortController()
   const signal = AbortSignal.any([run.signal, stop.signal])
-  let isVerified = false
   const encoding = plan.withAudio
     ? runEncodePass({
         ...{ ...run, signal, pass: { ...common, renditions: [], withAudio: true }, onProgress: () => {} },
-        ...{ isSilent: () => !isVerified, onPublished: early, lookMs: () => (isVerified ? LOOK_MS : COPY_LOOK_MS) },
+        ...{ isSilent: () => !isVerified, onPublished: early, lookMs: () => (isPlayable ? LOOK_MS : COPY_LOOK_MS) },
       })
     : undefined
   encoding?.catch(() => {}) // awaited behind the copy
@@ -155,15 +167,30 @@ async function copyTop(
     refuseBroken(source, report, { rendition, frames: made.frames })
     await publisher.publishRest([rendition.name])
     isVerified = true
-    const sound = await encoding
-    if (sound) refuseBroken(source, sound, { rendition, frames: made.frames })
-    const audio = sound ? await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source)) : null
-    if (sound) await publisher.publishRest([AUDIO_NAME])
+    const sound = encoding && (await endSound(run, encoding, { rendition, frames: made.frames }))
     await early()
-    return { videos: [{ rendition, ...made }], audio, isWhole: isWhole(report) && (!sound || isWhole(sound)) }
+    const videos = [{ rendition, ...made }]
+    return { videos, audio: sound?.audio ?? null, isWhole: isWhole(report) && sound?.isWhole !== false }
   } catch (error) {
     stop.abort(error)
     await encoding?.catch(() => {})
     throw error
+  }
+}
+
+/** Verifies the sound beside a copy and completes its list. Throws SoundFailed. */
+async function endSound(
+  { source, folder, publisher }: LadderRun,
+  encoding: Promise<Complaints>,
+  made: { rendition: Rendition; frames: number },
+): Promise<{ audio: VerifiedStream; isWhole: boolean }> {
+  try {
+    const complaints = await encoding
+    refuseBroken(source, complaints, made)
+    const audio = await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source))
+    await publisher.publishRest([AUDIO_NAME])
+    return { audio, isWhole: isWhole(complaints) }
+  } catch (error) {
+    throw new SoundFailed('the sound cannot be made', { cause: error })
   }
 }

@@ -10,8 +10,8 @@ import { beginsWithPicture, readInitialization } from './hevc-init.ts'
 import type { Rendition } from './ladder.ts'
 import type { Segment } from './media-playlist.ts'
 import { readPlaylist } from './publisher.ts'
-import type { SegmentFacts } from './read-segment.ts'
 import { limitFor } from './run-encode-pass.ts'
+import type { StreamFacts } from './segment-facts.ts'
 import { timelineOf } from './timeline.ts'
 import { type VerifiedVideo, verifySameSpan, verifyVideo, wrong } from './verify.ts'
 
@@ -77,7 +77,7 @@ async function readStream(
   run: HevcRun,
   segments: readonly Pick<Segment, 'uri'>[],
   codec: string,
-): Promise<SegmentFacts> {
+): Promise<StreamFacts> {
   const { folder, copied } = run
   const { name } = copied.rendition
   const facts = await packetsOf(run, join(folder, `${name}.m3u8`))
@@ -87,7 +87,7 @@ async function readStream(
   return { ...facts, codec }
 }
 
-async function packetsOf({ source, signal }: HevcRun, playlist: string): Promise<Omit<SegmentFacts, 'codec'>> {
+async function packetsOf({ source, signal }: HevcRun, playlist: string): Promise<Omit<StreamFacts, 'codec'>> {
   const seen = { frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] as number[] }
   const { code, complaints } = await runFfprobe({
     args: [

@@ -16,7 +16,7 @@ import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
 import { type PassPlan, planTakeover } from './pass-plan.ts'
 import type { Publisher } from './publisher.ts'
-import { runEncodePass } from './run-encode-pass.ts'
+import { explainRefusal, runEncodePass } from './run-encode-pass.ts'
 import { segmentLayout, type Timeline, timelineOf } from './timeline.ts'
 import {
   openSegmentReader,
@@ -164,7 +164,9 @@ export async function encodeAndVerify(
   const layoutOf = (rendition: Rendition) => (frames: number) => segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
-    const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll)
+    const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll).catch((error: unknown) => {
+      throw explainRefusal(error, pass)
+    })
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })
   }

@@ -1,3 +1,5 @@
+import { type Head, IDR_SLICE, readHead } from './picture-head.ts'
+import { isNextPacket, type SegmentFacts } from './segment-facts.ts'
 import {
   adaptationOf,
   crc32,
@@ -12,30 +14,18 @@ import {
   tsPackets,
 } from './ts-packets.ts'
 
-/** What a segment of H.264 holds. */
-export interface SegmentFacts {
-  /** RFC 6381, from its first parameter set: `avc1.64001f`. */
-  codec: string
-  frames: number
-  /** The times of the first and the last frame that are shown, in seconds. */
-  first: number
-  last: number
-  /** The times of the frames with which a decoder can start, in seconds and in their order. */
-  keyframes: number[]
-}
-
 const CLOCK = 90_000
 const PAT_PID = 0
 const H264 = 0x1b
 /** x264 writes its settings before its first slice. */
 const MAX_HEAD_BYTES = 64 * 1024
-const START_CODE = Buffer.of(0, 0, 1)
-const [SLICE, IDR_SLICE, PARAMETERS] = [1, 5, 7]
 
 /**
  * Reads each packet of a segment as a player would: its tables name the stream, the numbers of its packets follow each
- * other, each picture has its time, and the first one is a keyframe behind its parameter sets. Throws a SegmentFault where
- * that is not so.
+ * other, each picture has its times, and the first one is a keyframe behind both of its parameter sets. Pictures are decoded
+ * one after the other and no two are shown at once; with B-frames, the order of the two differs. Throws a SegmentFault where
+ * that is not so. Keyframes are IDR pictures: an I-frame with a recovery point, which ffprobe counts too, is none. The clock
+ * of 33 bits begins again after 26.5 hours, and a segment in which it does is refused: videos end long before.
  */
 export async function readSegment(path: string, signal?: AbortSignal): Promise<SegmentFacts> {
   const tables = openTables()
@@ -85,9 +75,10 @@ function namesStream(section: Buffer): boolean {
 }
 
 function openPictures() {
-  const facts: SegmentFacts = { codec: '', frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] }
   const counter = openCounter()
+  const times = openTimes()
   const head = Buffer.allocUnsafe(MAX_HEAD_BYTES)
+  let codec: string | undefined
   let length = 0
   /** What the head of the current picture has told, and where to go on: reading it from its beginning again is quadratic. */
   let seen: Head = { next: 0 }
@@ -96,52 +87,73 @@ function openPictures() {
 
   function begin(bytes: Buffer, at: number): void {
     if (!isKnown) throw new SegmentFault('a picture without a slice')
-    if (facts.frames === 0 && !isRandomAccess(bytes, at)) throw new SegmentFault('does not begin with a keyframe')
+    if (times.frames() === 0 && !isRandomAccess(bytes, at)) throw new SegmentFault('does not begin with a keyframe')
     length = 0
     seen = { next: 0 }
     isKnown = false
   }
 
   function look(): void {
-    const { pts, payload } = pesHeader(head.subarray(0, length))
+    const { pts, dts, payload } = pesHeader(head.subarray(0, length))
     seen = readHead(head.subarray(payload, length), seen)
-    const { slice, codec } = seen
+    const { slice } = seen
     if (slice === undefined) {
       if (length === MAX_HEAD_BYTES) throw new SegmentFault('a picture without a slice')
       return
     }
     isKnown = true
-    const time = pts / CLOCK
-    if (facts.frames === 0 && (slice !== IDR_SLICE || codec === undefined)) {
-      throw new SegmentFault('does not begin with a keyframe')
-    }
-    if (facts.codec === '' && codec !== undefined) facts.codec = codec
-    facts.frames += 1
-    facts.first = Math.min(facts.first, time)
-    facts.last = Math.max(facts.last, time)
-    if (slice === IDR_SLICE) facts.keyframes.push(time)
+    if (times.frames() === 0 && !canStartWith(seen)) throw new SegmentFault('does not begin with a keyframe')
+    codec ??= seen.codec
+    times.add({ pts, dts, isKeyframe: slice === IDR_SLICE })
   }
 
   return {
     add(bytes: Buffer, at: number): void {
       if (!counter.hasNext(bytes, at)) return
       if (isUnitStart(bytes, at)) begin(bytes, at)
-      else if (facts.frames === 0 && isKnown) throw new SegmentFault('does not begin with a picture')
+      else if (times.frames() === 0 && isKnown) throw new SegmentFault('does not begin with a picture')
       if (isKnown) return
       length += bytes.copy(head, length, payloadStart(bytes, at), at + PACKET)
       look()
     },
     end(): SegmentFacts {
       if (!isKnown) throw new SegmentFault('a picture without a slice')
-      if (facts.frames === 0) throw new SegmentFault('has no frames')
-      return facts
+      if (times.frames() === 0 || codec === undefined) throw new SegmentFault('has no frames')
+      return { codec, packets: counter.ends(), ...times.end() }
     },
   }
 }
 
-/** Packets with a payload are numbered from 0 to 15, again and again. */
+const canStartWith = ({ slice, codec, hasPictureSet }: Head): boolean =>
+  slice === IDR_SLICE && codec !== undefined && hasPictureSet === true
+
+/** The times of the pictures of a segment, in their order of decoding; `pts` and `dts` are ticks. */
+function openTimes() {
+  const shown: number[] = []
+  const keyframes: number[] = []
+  let [from, to] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  return {
+    frames: () => shown.length,
+    add({ pts, dts, isKeyframe }: { pts: number; dts: number; isKeyframe: boolean }): void {
+      if (dts <= to) throw new SegmentFault('a picture is decoded before the one before it')
+      if (shown.length === 0) from = dts
+      to = dts
+      shown.push(pts)
+      if (isKeyframe) keyframes.push(pts / CLOCK)
+    },
+    end(): Omit<SegmentFacts, 'codec' | 'packets'> {
+      const inOrder = shown.toSorted((a, b) => a - b)
+      if (inOrder.some((pts, k) => pts === inOrder[k - 1])) throw new SegmentFault('two pictures are shown at once')
+      const [first = Number.NaN, last = Number.NaN] = [inOrder[0], inOrder.at(-1)]
+      const decoded = { first: from / CLOCK, last: to / CLOCK }
+      return { frames: shown.length, first: first / CLOCK, last: last / CLOCK, keyframes, decoded }
+    },
+  }
+}
+
+/** The numbers of the packets with a payload. */
 function openCounter() {
-  let last: number | undefined
+  let [first, last]: [number?, number?] = []
   return {
     /** Whether the packet at `at` has a payload, which is then the next one. */
     hasNext(bytes: Buffer, at: number): boolean {
@@ -150,34 +162,11 @@ function openCounter() {
       const flags = bytes.readUInt8(at + 3)
       if ((flags & 0x10) === 0) return false
       const next = flags & 0x0f
-      if (last !== undefined && next !== ((last + 1) & 0x0f)) throw new SegmentFault('a packet is missing')
+      if (last !== undefined && !isNextPacket(last, next)) throw new SegmentFault('a packet is missing')
+      first ??= next
       last = next
       return true
     },
+    ends: () => ({ first: first ?? Number.NaN, last: last ?? Number.NaN }),
   }
-}
-
-interface Head {
-  /** The type of the first slice. */
-  slice?: number
-  /** Of a parameter set before it. */
-  codec?: string
-  /** Where what is not read yet begins. */
-  next: number
-}
-
-/** Reads on behind Annex B start codes, up to the first slice. */
-function readHead(stream: Buffer, { next, ...before }: Head): Head {
-  const found: Omit<Head, 'next'> = before
-  let at = stream.indexOf(START_CODE, next)
-  for (; at !== -1; at = stream.indexOf(START_CODE, at + 3)) {
-    const type = at + 3 < stream.length ? stream.readUInt8(at + 3) & 0x1f : PARAMETERS
-    if (type >= SLICE && type <= IDR_SLICE) return { ...found, slice: type, next: at }
-    if (type !== PARAMETERS) continue
-    // The next packet brings the rest.
-    if (at + 7 > stream.length) return { ...found, next: at }
-    // Its first three bytes are profile, constraint flags and level.
-    found.codec ??= `avc1.${stream.toString('hex', at + 4, at + 7)}`
-  }
-  return { ...found, next: Math.max(next, stream.length - START_CODE.length + 1) }
 }

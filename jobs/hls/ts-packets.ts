@@ -51,15 +51,23 @@ export const isRandomAccess = (bytes: Buffer, at: number): boolean =>
 export const payloadStart = (bytes: Buffer, at: number): number =>
   Math.min(at + 4 + adaptationOf(bytes, at), at + PACKET)
 
-/** The header of a PES packet (§2.4.3.6): its presentation time, in ticks of 90 kHz, and where its payload begins. */
-export function pesHeader(bytes: Buffer): { pts: number; payload: number } {
-  if (bytes.length < 14 || bytes.readUIntBE(0, 3) !== 1 || (bytes.readUInt8(7) & 0x80) === 0) {
-    throw new SegmentFault('a packet without a time stamp')
-  }
-  const pts =
-    (bytes.readUInt8(9) & 0x0e) * 2 ** 29 + (bytes.readUInt16BE(10) >> 1) * 2 ** 15 + (bytes.readUInt16BE(12) >> 1)
-  return { pts, payload: 9 + bytes.readUInt8(8) }
+/**
+ * The header of a PES packet (§2.4.3.6): when its picture is shown and when it is decoded, in ticks of 90 kHz, and where its
+ * payload begins. Both are one where it has only the first: then no picture overtakes another.
+ */
+export function pesHeader(bytes: Buffer): { pts: number; dts: number; payload: number } {
+  if (bytes.length < 14 || bytes.readUIntBE(0, 3) !== 1) throw new SegmentFault('a packet without a time stamp')
+  const flags = bytes.readUInt8(7) & 0xc0
+  const isBoth = flags === 0xc0
+  if (flags < 0x80 || (isBoth && bytes.length < 19)) throw new SegmentFault('a packet without a time stamp')
+  const pts = stampAt(bytes, 9)
+  return { pts, dts: isBoth ? stampAt(bytes, 14) : pts, payload: 9 + bytes.readUInt8(8) }
 }
+
+const stampAt = (bytes: Buffer, at: number): number =>
+  (bytes.readUInt8(at) & 0x0e) * 2 ** 29 +
+  (bytes.readUInt16BE(at + 1) >> 1) * 2 ** 15 +
+  (bytes.readUInt16BE(at + 3) >> 1)
 
 /** The checksum of tables (§2.4.4): polynomial 0x04c11db7, not reflected, without a final inversion; 0 with its own value. */
 export function crc32(bytes: Buffer): number {

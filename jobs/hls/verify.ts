@@ -6,7 +6,8 @@ import { TransientError } from '../runtime/failure.ts'
 import type { Rendition } from './ladder.ts'
 import type { Segment } from './media-playlist.ts'
 import { readPlaylist } from './publisher.ts'
-import { readSegment, type SegmentFacts } from './read-segment.ts'
+import { readSegment } from './read-segment.ts'
+import { type SegmentFacts, type StreamFacts, seamFault } from './segment-facts.ts'
 import { firstFrameOf, type Layout, segmentLayout, segmentLengths, type Timeline } from './timeline.ts'
 import { SegmentFault } from './ts-packets.ts'
 
@@ -35,9 +36,9 @@ export interface SegmentReader {
 }
 
 /** What a whole stream holds; throws where its segments do not fit each other. */
-export type ReadStream = (segments: readonly Pick<Segment, 'uri'>[]) => Promise<SegmentFacts>
+export type ReadStream = (segments: readonly Pick<Segment, 'uri'>[]) => Promise<StreamFacts>
 
-/** For H.264 in transport streams. */
+/** For H.264 in transport streams, of segments that one muxer has written. */
 export function openSegmentReader(folder: string, signal: AbortSignal): SegmentReader {
   const known = new Map<string, Promise<SegmentFacts>>()
   const readNew = (uri: string) =>
@@ -55,14 +56,14 @@ export function openSegmentReader(folder: string, signal: AbortSignal): SegmentR
   return {
     read,
     async readAll(segments) {
-      const whole: SegmentFacts = { codec: '', frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] }
+      const whole: StreamFacts = { codec: '', frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] }
+      let before: SegmentFacts | undefined
       for (const { uri } of segments) {
         signal.throwIfAborted()
         const facts = await read(uri)
-        // A player may start with any segment, so each must carry the same parameter sets.
-        if (whole.codec !== '' && facts.codec !== whole.codec) {
-          throw wrong(uri, `is ${facts.codec}, not ${whole.codec}`)
-        }
+        const fault = before && seamFault(before, facts)
+        if (fault !== undefined) throw wrong(uri, fault)
+        before = facts
         whole.codec = facts.codec
         whole.frames += facts.frames
         whole.first = Math.min(whole.first, facts.first)
@@ -75,9 +76,10 @@ export function openSegmentReader(folder: string, signal: AbortSignal): SegmentR
 }
 
 /**
- * Reads the encoded rendition as a player would and checks that no frame is missing, that every listed segment exists,
- * begins with a keyframe and its parameter sets and has the length that the layout requires, and that the keyframes are
- * exactly those of the layout. `layoutOf` is given the number of frames found.
+ * Reads the containers of a rendition and checks that the time stamps are those of as many frames as are due, that every
+ * listed segment exists, can be started with and has the length that the layout requires, and that the keyframes are exactly
+ * those of the layout. What lies between two segments is checked as far as `readAll` does. Nothing is decoded: pictures
+ * whose bytes are wrong, and the lengths of the last frames, are not seen. `layoutOf` is given the number of frames found.
  */
 export async function verifyVideo(
   folder: string,
@@ -109,7 +111,7 @@ export async function verifyBeginning(
 
 function verifyKeyframes(
   name: string,
-  packets: SegmentFacts,
+  packets: StreamFacts,
   { frames, keyframes, offset = 0 }: Layout,
   fps: number,
 ): void {

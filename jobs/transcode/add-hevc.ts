@@ -1,7 +1,7 @@
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
-import type { ProbedSource } from '../ffmpeg/probe.ts'
+import type { ProbedPacket, ProbedSource } from '../ffmpeg/probe.ts'
 import { makeHevc } from '../hls/make-hevc.ts'
 import { type EncodedLadder, emptyFolder } from '../hls/one-pass.ts'
 import type { Publisher } from '../hls/publisher.ts'
@@ -15,6 +15,8 @@ export interface AddedHevc {
 
 interface HevcSource {
   source: ProbedSource
+  /** Of its video, where they were listed already. */
+  packets?: readonly ProbedPacket[] | undefined
   sourcePath: string
   segmentSeconds: number
   /** Holds what is published already, and is emptied. */
@@ -57,8 +59,8 @@ export async function addHevc(given: HevcSource): Promise<AddedHevc | { fault: s
 }
 
 async function add(given: HevcSource): Promise<AddedHevc> {
-  const { source, sourcePath, segmentSeconds, signal, folder, publisher, ladder } = given
-  const copied = await scanHevc(sourcePath, { source, segmentSeconds, signal })
+  const { source, sourcePath, segmentSeconds, packets, signal, folder, publisher, ladder } = given
+  const copied = await scanHevc(sourcePath, { source, segmentSeconds, packets, signal })
   if (typeof copied === 'string') throw new Unfit(copied)
   if (!ladder.isWhole) throw new Unfit('it is damaged')
   // The copy may be as large as what the folder holds.

@@ -7,7 +7,7 @@ import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Accelerator } from '../ffmpeg/accelerator.ts'
-import { type ProbedSource, probe } from '../ffmpeg/probe.ts'
+import { type ProbedPacket, type ProbedSource, probeWithPackets } from '../ffmpeg/probe.ts'
 import { LIMITS, presentationSeconds } from '../ffmpeg/source.ts'
 import { leadAnew } from '../hls/chunks/lead.ts'
 import { openProtocol } from '../hls/chunks/protocol.ts'
@@ -54,9 +54,10 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
   progress.at('Downloading', 0)
   await download(store, input.sourceKey, sourcePath, { maxBytes: LIMITS.bytes, signal })
   progress.at('Probing', 0)
-  const source = await probe(sourcePath, signal)
+  const probed = await probeWithPackets(sourcePath, signal)
+  const { source } = probed
   const folder = join(scratch, 'hls')
-  const plan = await planLadder(tools, source, sourcePath)
+  const plan = await planLadder(tools, sourcePath, probed)
   const { targetSeconds } = plan
   const publisher = openPublisher({ store, prefix: input.outputPrefix, folder, targetSeconds, signal })
   const startedAt = performance.now()
@@ -79,7 +80,7 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
     // Everything that players need is there, before what they can do without is begun.
     const masters = await publishMaster(publisher, ladder, targetSeconds)
     const { segmentSeconds } = tools.spec
-    const own = { segmentSeconds, source, sourcePath, folder, prefix, publisher, ladder, wallSeconds }
+    const own = { segmentSeconds, ...probed, sourcePath, folder, prefix, publisher, ladder, wallSeconds }
     const hevc = await addHevc({ ...tools, ...own })
     await isNotConverted?.()
     const manifest = await commit(tools, input, source, ladder, {
@@ -132,12 +133,12 @@ interface LadderPlan {
 
 async function planLadder(
   { spec, signal }: ConvertTools,
-  source: ProbedSource,
   sourcePath: string,
+  { source, packets }: { source: ProbedSource; packets: readonly ProbedPacket[] | undefined },
 ): Promise<LadderPlan> {
   const ladder = ladderOf(source, spec.renditions)
   const { segmentSeconds } = spec
-  const copied = await scanTop(sourcePath, { source, ladder, segmentSeconds, signal })
+  const copied = await scanTop(sourcePath, { source, ladder, segmentSeconds, packets, signal })
   return { ladder, copied, targetSeconds: typeof copied === 'string' ? segmentSeconds : copied.targetSeconds }
 }
 

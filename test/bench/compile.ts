@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { symlink, writeFile } from 'node:fs/promises'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { rolldown } from 'rolldown'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -23,4 +24,18 @@ export async function compileProgram(name: string, folder: string): Promise<stri
   const [code] = (await once(child, 'exit')) as [number | null]
   if (code !== 0) throw new Error(`${name} does not compile`)
   return join(folder, `${name}.js`)
+}
+
+/** The same for a program of a Job, which the image has as a bundle (`jobs/generate-bundles.ts`). Makes the folder. */
+export async function bundleProgram(name: string, folder: string): Promise<string> {
+  await mkdir(folder)
+  const bundle = await rolldown({
+    input: await compileProgram(name, folder),
+    platform: 'node',
+    external: ['sharp'],
+    logLevel: 'silent',
+  })
+  await bundle.write({ dir: join(folder, 'bundled'), format: 'esm', entryFileNames: '[name].js' })
+  await bundle.close()
+  return join(folder, 'bundled/main.js')
 }

@@ -4,12 +4,12 @@ import { delimiter, join } from 'node:path'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { ffmpeg } from '../support/clips.ts'
 import { programPath } from '../support/services/process.ts'
-import { compileProgram } from './compile.ts'
+import { bundleProgram } from './compile.ts'
 import { timed } from './timed.ts'
 
 /**
  * What the program that converts a video costs beside its encoders: the CPU of each process that it starts, by what it is
- * for, and that of Node, in seconds and `BENCH_ROUNDS` (2) times. Compiled as in the image; `BENCH_PROGRAM` is the
+ * for, and that of Node, in seconds and `BENCH_ROUNDS` (2) times. As the image has it; `BENCH_PROGRAM` is the
  * JavaScript of another one, to compare with. `BENCH_SECONDS` (12) of 1080p at 17 Mbit/s; `BENCH_CLIP` is a file of one's own.
  */
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 12)
@@ -46,19 +46,13 @@ try {
   const clip = process.env['BENCH_CLIP'] ?? (await makeClip())
   await store.upload(clip, SOURCE, { contentType: 'video/mp4' })
   await makeTools()
-  const program = process.env['BENCH_PROGRAM'] ?? (await compileIt())
+  const program = process.env['BENCH_PROGRAM'] ?? (await bundleProgram('jobs/transcode/main', join(folder, 'program')))
   const rounds = []
   for (let round = 0; round < ROUNDS; round++) rounds.push(await runProgram(program))
   console.log(report(rounds))
 } finally {
   await store.close()
   await rm(folder, { recursive: true, force: true })
-}
-
-async function compileIt(): Promise<string> {
-  const compiled = join(folder, 'compiled')
-  await mkdir(compiled)
-  return compileProgram('jobs/transcode/main', compiled)
 }
 
 async function makeClip(): Promise<string> {

@@ -11,18 +11,18 @@ import { ladderOf, type Rendition } from '../../jobs/hls/ladder.ts'
 import { timelineOf } from '../../jobs/hls/timeline.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { ffmpeg } from '../support/clips.ts'
+import { bundleProgram } from './compile.ts'
 import { type Cost, timed } from './timed.ts'
 
 /**
  * What the ladder costs, all with the encoder settings of the product and in one run on one machine, so that ratios
  * mean something: separate runs, one process, one process behind a 360p run, and the whole program with download,
- * verification and upload. For a clip as a camera writes it, for one as a messenger sends it, whose own stream is the
+ * verification and upload, as the image has it. For a clip as a camera writes it, for one as a messenger sends it, whose own stream is the
  * largest rendition, and for a recording of a screen, which one process makes faster than it plays. `BENCH_SECONDS` (60)
  * and `BENCH_CLIP` (a file of one's own, or one of `camera`, `messenger` and `screen`) change the source.
  */
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 60)
 const CLIPS = ['camera', 'messenger', 'screen'] as const
-const PROGRAM = join(import.meta.dirname, '../../jobs/transcode/main.ts')
 const PREFIX = 'org/o/media/m/v1/'
 const CAMERA = ['-preset', 'ultrafast', '-crf', '26']
 const MESSENGER = ['-preset', 'superfast', '-b:v', '4M', '-maxrate', '5M', '-bufsize', '8M']
@@ -39,7 +39,9 @@ const add = (costs: readonly Cost[]): Cost => ({
 
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-bench-'))
 const store = openFolderStore({ folder: join(folder, 'store') })
+let program = ''
 try {
+  program = await bundleProgram('jobs/transcode/main', join(folder, 'program'))
   const own = process.env['BENCH_CLIP']
   const names = CLIPS.filter((name) => !own || own === name)
   if (own && names.length === 0) console.log(await measure(own))
@@ -131,7 +133,7 @@ async function runProgram(path: string): Promise<Product> {
   const started = performance.now()
   let playable = Number.NaN
   const cost = await timed(
-    [process.execPath, PROGRAM],
+    [process.execPath, program],
     {
       STORE_KIND: 'folder',
       STORE_FOLDER: join(folder, 'store'),

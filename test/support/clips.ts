@@ -141,6 +141,15 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
+  /** The same in HEVC, which is served beside its renditions. */
+  sharedHevc: {
+    args: [
+      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=62', ...sound(61.5)],
+      ...['-c:v', 'libx265', '-preset', 'ultrafast', '-tag:v', 'hvc1', '-pix_fmt', 'yuv420p'],
+      ...['-x265-params', 'log-level=error:keyint=60:min-keyint=60:open-gop=0:bframes=3', ...aac],
+    ],
+    extension: 'mp4',
+  },
   portrait: { args: [...picture('406x720', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
   /** Stored lying, shown standing: 640x360 with a display matrix. */
   upright: { args: [...picture('640x360', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },

@@ -25,9 +25,9 @@ type Bench = Awaited<ReturnType<typeof transcodeBench>>
 const FRAMES = 620
 const SPEC = { renditions: ['360p', '720p'] as ('360p' | '720p')[], parallelism: 3 }
 
-async function opened(t: Test) {
+async function opened(t: Test, name: 'sharedStill' | 'sharedHevc' = 'sharedStill') {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('sharedStill'))
+  const input = await bench.inputOf(await clip(name))
   const helper = (index: number, env: Record<string, string> = {}) =>
     bench.startAs('chunks', { inputs: [input], ...SPEC }, { JOB_COMPLETION_INDEX: String(index), ...env })
   return { bench, input, helper }
@@ -82,9 +82,9 @@ async function judge(t: Test, bench: Bench): Promise<string[]> {
 }
 
 t.test(
-  'three pods share a video; one dies with a chunk that is uploaded and not told of, and is replaced',
+  'three pods share a video, whose HEVC one of them adds; one dies with a chunk that is uploaded and not told of, and is replaced',
   async (t) => {
-    const { bench, input, helper } = await opened(t)
+    const { bench, input, helper } = await opened(t, 'sharedHevc')
     // The others begin long before the pod that leads has made its first pass and would take their chunks.
     const lead = bench.start([input], SPEC, { PATH: await pacedPath(bench.folder, { ahead: 6, others: 60 }) })
     const isPlanned = async () => (await bench.keys()).some((key) => /^chunks\/.*plan\.json$/.test(key))
@@ -110,7 +110,35 @@ t.test(
       uris.some((uri) => lost.has(tagOf(uri))),
       'and nothing of the one that died',
     )
-    t.match((await bench.manifest()).hls.renditions, [{ segments: 11 }, { segments: 11 }])
+    t.match(first.result?.planReason, /; it is added as 720p-hevc$/)
+    const { renditions } = (await bench.manifest()).hls
+    t.match(
+      renditions.map((r) => [r.name, r.segments]),
+      [
+        ['360p', 11],
+        ['720p', 11],
+        ['720p-hevc', 11],
+      ],
+    )
+    const folder = await bench.checkout()
+    const hevc = [
+      '-v',
+      'error',
+      '-i',
+      join(folder, '720p-hevc.m3u8'),
+      '-map',
+      '0:v',
+      '-progress',
+      '-',
+      '-f',
+      'null',
+      '-',
+    ]
+    const { stdout, stderr } = await run('ffmpeg', hevc)
+    t.strictSame(
+      [stderr, /^frame=(\d+)$/gm.exec(stdout.slice(stdout.lastIndexOf('frame=')))?.[1]],
+      ['', String(FRAMES)],
+    )
   },
 )
 

@@ -2,10 +2,10 @@ import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { type ProbedSource, probe } from '../../../jobs/ffmpeg/probe.ts'
+import { type ProbedSource, probe, probeWithPackets } from '../../../jobs/ffmpeg/probe.ts'
 import { type ProbeDocument, refuseSparse, toSource } from '../../../jobs/ffmpeg/source.ts'
 import { cameraOf, capturedAtOf, locationOf } from '../../../jobs/ffmpeg/source-tags.ts'
-import { type ClipName, clip } from '../../support/clips.ts'
+import { type ClipName, clip, clipOf } from '../../support/clips.ts'
 
 const signal = new AbortController().signal
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-probe-'))
@@ -45,8 +45,31 @@ for (const [name, what, want] of facts) {
   t.test(`reads off a file ${what}`, async (t) => {
     const got = await probe(await clip(name), signal)
     t.match({ ...got, videoSeconds: Math.round(got.videoSeconds) }, want)
+    const { source, packets } = await probeWithPackets(await clip(name), signal)
+    t.strictSame(source, got, 'the same beside its packets')
+    t.ok(packets?.some(({ isKey, bytes }) => isKey && bytes > 0))
   })
 }
+
+t.test('a file with more packets than a document holds is read without them', async (t) => {
+  const [picture, silence] = ['color=s=64x36:r=1:d=130', 'anullsrc=d=130:r=48000']
+  const encoders = [
+    '-c:v',
+    'libx264',
+    '-preset',
+    'ultrafast',
+    '-c:a',
+    'libopus',
+    '-frame_duration',
+    '2.5',
+    '-b:a',
+    '6k',
+  ]
+  const path = await clipOf(['-f', 'lavfi', '-i', picture, '-f', 'lavfi', '-i', silence, ...encoders])
+  const { source, packets } = await probeWithPackets(path, signal)
+  t.equal(packets, undefined)
+  t.strictSame(source, await probe(path, signal))
+})
 
 t.test('the rotation is what the player has to turn', async (t) => {
   t.equal((await probe(await clip('rotated'), signal)).rotation % 180, 90)

@@ -176,6 +176,35 @@ t.test('a piece that does not fit into the highlight is made again, whatever its
   t.strictSame((await colorsOf(bench, NEXT))[0], ['red', 30])
 })
 
+t.test(
+  'a segment that no player could begin with does not leave, although the frames of its piece are whole',
+  async (t) => {
+    const { bench, red, green, blue } = await rendered(t)
+    const names = await bench.keys(red.cachePrefix)
+    const index = names.find((key) => key.endsWith('piece.json')) ?? ''
+    const bytes = await bench.bytes(names.find((key) => key.endsWith('.ts')) ?? '', red.cachePrefix)
+    // Its parameter sets are of a type that decoders pass over.
+    const sets = [0x67, 0x68].map((type) => Buffer.of(0, 0, 1, type))
+    for (const set of sets)
+      for (let at = bytes.indexOf(set); at !== -1; at = bytes.indexOf(set, at)) bytes[at + 3] = 0x78
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    const folder = red.cachePrefix + index.replace('piece.json', '')
+    const put = (name: string, body: Buffer | string) =>
+      bench.store.put(folder + name, body, { contentType: 'application/octet-stream' })
+    await put(`${sha256.slice(0, 16)}-180p.ts`, bytes)
+    await put('piece.json', JSON.stringify({ files: [{ name: '180p.ts', bytes: bytes.length, sha256 }] }))
+    const { result, output } = await bench.run([red, green, blue], { outputPrefix: NEXT, segmentSeconds: 1 })
+    const message = /^180p_00000\.ts: does not begin with a keyframe/
+    t.match(result, { ok: false, outputs: [{ reason: 'VerificationFailed', message }] }, output)
+    const left = await bench.keys(NEXT)
+    t.ok(left.includes('audio_00000.ts'), 'what was made before it is there')
+    t.strictSame(
+      left.filter((key) => /^(180p|master)/.test(key)),
+      [],
+    )
+  },
+)
+
 t.test('what a file says in place of a piece is not believed', async (t) => {
   const { bench, red, green, blue } = await rendered(t)
   const index = (await bench.keys(red.cachePrefix)).find((key) => key.endsWith('piece.json')) ?? ''

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { readSegment } from '../../../jobs/hls/read-segment.ts'
+import { type SegmentFacts, seamFault } from '../../../jobs/hls/segment-facts.ts'
 import { adaptationOf, isUnitStart, PACKET, payloadStart, pidOf, STREAM_PID } from '../../../jobs/hls/ts-packets.ts'
 import { clip, ffmpeg } from '../../support/clips.ts'
 
@@ -94,7 +95,11 @@ t.test('it refuses what a player would stumble over', async (t) => {
     ['no keyframe', /does not begin with a keyframe/, (p) => [...tablesOf(p), ...p.slice(secondPicture(p))]],
     ['a keyframe that is none', /does not begin with a keyframe/, (p) => p.map((one) => retyped(one, 5, 1))],
     ['no parameter sets', /does not begin with a keyframe/, (p) => p.map((one) => retyped(one, 7, 6))],
+    ['one kind of parameter sets', /does not begin with a keyframe/, (p) => p.map((one) => retyped(one, 8, 6))],
     ['no time', /without a time stamp/, (p) => p.map(timeless)],
+    ['half of a time', /without a time stamp/, (p) => p.map(halfTimed)],
+    ['the same time of decoding', /decoded before the one before it/, (p) => stampedAlike(p, DECODED)],
+    ['the same time of showing', /two pictures are shown at once/, (p) => stampedAlike(p, SHOWN)],
     ['a field beyond its packet', /a packet is damaged/, (p) => p.map((one, k) => (k === 20 ? overlong(one) : one))],
     ['marked as damaged', /a packet is damaged/, (p) => p.map((one, k) => (k === 20 ? marked(one) : one))],
     ['not a packet', /not a transport stream/, (p) => p.map((one, k) => (k === 20 ? Buffer.alloc(PACKET) : one))],
@@ -108,12 +113,65 @@ t.test('it refuses what a player would stumble over', async (t) => {
   t.ok(whole.frames > 1, 'and nothing that is whole')
 })
 
-t.test('a long head, whose units lie across packets, tells the same', async (t) => {
-  const path = await changed('long', (packets) => {
+const LONG_PACKETS = 300
+const longHead = () =>
+  changed('long', (packets) => {
     const first = packets.findIndex(isOfStream)
-    return renumbered([...packets.slice(0, first + 1), ...filling(300), ...packets.slice(first + 1)])
+    return renumbered([...packets.slice(0, first + 1), ...filling(LONG_PACKETS), ...packets.slice(first + 1)])
   })
-  t.strictSame(await readSegment(path), await readSegment(MADE))
+
+t.test('a long head, whose units lie across packets, tells the same', async (t) => {
+  const { packets, ...facts } = await readSegment(await longHead())
+  const wanted = await readSegment(MADE)
+  t.match(wanted, facts)
+  t.strictSame(packets, { first: 0, last: (wanted.packets.last + LONG_PACKETS) & 0x0f })
+})
+
+t.test('a long head is searched once, however many packets bring it', async (t) => {
+  const path = await longHead()
+  const { indexOf } = Buffer.prototype
+  let searched = 0
+  t.teardown(() => Object.assign(Buffer.prototype, { indexOf }))
+  Buffer.prototype.indexOf = function (this: Buffer, what: Buffer, from = 0) {
+    const at = indexOf.call(this, what, from)
+    searched += (at === -1 ? this.length : at + START_CODE.length) - Number(from)
+    return at
+  }
+  await readSegment(path)
+  const bytes = LONG_PACKETS * (PACKET - 4)
+  t.ok(searched > bytes && searched < 4 * bytes, `${searched} bytes of ${bytes} were searched`)
+})
+
+t.test('what one muxer writes goes on from segment to segment, and a gap between two is seen', async (t) => {
+  for (const name of ['made', 'copied']) {
+    const [first, second] = [
+      await readSegment(join(folder, `${name}_00000.ts`)),
+      await readSegment(join(folder, `${name}_00001.ts`)),
+    ]
+    t.equal(seamFault(first, second), undefined, name)
+    t.match(seamFault(second, first), /is missing|is decoded/, name)
+  }
+  const before: SegmentFacts = {
+    ...{ codec: 'avc1.64001f', frames: 2, first: 12, last: 13, keyframes: [12] },
+    ...{ packets: { first: 3, last: 15 }, decoded: { first: 11.5, last: 12.9 } },
+  }
+  const next: SegmentFacts = {
+    ...{ ...before, first: 14, last: 15, keyframes: [14] },
+    ...{ packets: { first: 0, last: 9 }, decoded: { first: 13.5, last: 14.5 } },
+  }
+  const table: [string, Partial<SegmentFacts>, RegExp | undefined][] = [
+    ['one after the other', {}, undefined],
+    ['another codec', { codec: 'avc1.42001f' }, /is avc1\.42001f, not avc1\.64001f/],
+    ['a lost packet', { packets: { first: 1, last: 9 } }, /a packet is missing before it/],
+    ['a packet twice', { packets: { first: 15, last: 9 } }, /a packet is missing before it/],
+    ['decoded at once', { decoded: { first: 12.9, last: 14 } }, /is decoded before/],
+    ['shown at once', { first: 13 }, /is shown before/],
+  ]
+  for (const [name, change, wanted] of table) {
+    const fault = seamFault(before, { ...next, ...change })
+    if (wanted) t.match(fault, wanted, name)
+    else t.equal(fault, undefined, name)
+  }
 })
 
 /** Packets of empty parameter sets, each of 5 bytes. */
@@ -147,6 +205,27 @@ function timeless(packet: Buffer): Buffer {
   const flags = payloadStart(packet, 0) + 7
   if (isOfStream(packet) && isUnitStart(packet, 0)) packet[flags] = (packet[flags] ?? 0) & 0x3f
   return packet
+}
+/** Says that a time of decoding follows, where its packet ends. */
+function halfTimed(packet: Buffer): Buffer {
+  if (!isOfStream(packet) || !isUnitStart(packet, 0)) return packet
+  const payload = packet.subarray(payloadStart(packet, 0)).subarray(0, 16)
+  const field = PACKET - 4 - payload.length
+  packet.fill(0xff, 4)
+  packet[3] = 0x30 | ((packet[3] ?? 0) & 0x0f)
+  packet.set([field - 1, 0x40], 4)
+  packet.set(payload, PACKET - payload.length)
+  return packet
+}
+/** Where the header of a PES packet says when its picture is shown and decoded, 5 bytes each. */
+const [SHOWN, DECODED] = [9, 14]
+/** The second picture with one of the times of the first. */
+function stampedAlike(packets: Buffer[], field: number): Buffer[] {
+  const [from, to] = [packets[packets.findIndex(isOfStream)], packets[secondPicture(packets)]]
+  if (!from || !to) throw new Error('no two pictures')
+  const at = (packet: Buffer) => payloadStart(packet, 0) + field
+  from.copy(to, at(to), at(from), at(from) + 5)
+  return packets
 }
 function overlong(packet: Buffer): Buffer {
   packet[3] = (packet[3] ?? 0) | 0x20

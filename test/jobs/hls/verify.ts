@@ -9,7 +9,7 @@ import { openPublisher } from '../../../jobs/hls/publisher.ts'
 import { explainRefusal, runEncodePass } from '../../../jobs/hls/run-encode-pass.ts'
 import { type Layout, segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
 import { crc32, PACKET } from '../../../jobs/hls/ts-packets.ts'
-import { openSegmentReader, verifyVideo, wrong } from '../../../jobs/hls/verify.ts'
+import { openSegmentReader, type ReadStream, verifyVideo, wrong } from '../../../jobs/hls/verify.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 import { clip, ffmpeg } from '../../support/clips.ts'
@@ -80,7 +80,16 @@ t.test('whatever is not as it is due is refused', async (t) => {
       /v_00002\.ts: lasts 1\.5 s, not 2 s/,
       playlist((text) => text.replace('2.000000,\nv_00002', '1.5,\nv_00002')),
     ],
-    ['a lost one', /110 frames over 130/, playlist((text) => text.replace('#EXTINF:2.000000,\nv_00001.ts\n', ''))],
+    [
+      'a lost one',
+      /v_00002\.ts: a packet is missing before it/,
+      playlist((text) => text.replace('#EXTINF:2.000000,\nv_00001.ts\n', '')),
+    ],
+    [
+      'a picture that is cut short at the end of one',
+      /v_00002\.ts: a packet is missing before it/,
+      (f) => rewrite(second(f), (bytes) => bytes.subarray(0, -PACKET)),
+    ],
     ['a lost packet', /v_00001\.ts: a packet is missing/, (f) => rewrite(second(f), without)],
     ['one cut short', /v_00001\.ts: half a packet/, (f) => rewrite(second(f), (bytes) => bytes.subarray(0, 1000))],
     ['another codec', /v_00001\.ts: is avc1\.42.*, not avc1\.64/, (f) => cp(second(other), second(f))],
@@ -109,6 +118,12 @@ t.test('whatever is not as it is due is refused', async (t) => {
       what,
     )
   }
+})
+
+t.test('fewer frames than their times span are refused', async (t) => {
+  const { readAll } = openSegmentReader(whole, signal)
+  const fewer: ReadStream = async (segments) => ({ ...(await readAll(segments)), frames: FRAMES - 20 })
+  await t.rejects(verifyVideo(whole, rendition, layout, fewer), { message: /110 frames over 130 where 110 were due/ })
 })
 
 /** A packet in the middle. */

@@ -1,17 +1,19 @@
 import { execFile } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { probe } from '../../../jobs/ffmpeg/probe.ts'
+import { probeWithPackets } from '../../../jobs/ffmpeg/probe.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { runLadder } from '../../../jobs/hls/ladder-run.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { openPublisher } from '../../../jobs/hls/publisher.ts'
 import { scanTop } from '../../../jobs/hls/scan-top.ts'
+import { EXIT } from '../../../lib/contract/job-result.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 import { clip } from '../../support/clips.ts'
 import { quietLog } from '../../support/quiet-log.ts'
+import { programPath } from '../../support/services/process.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** Videos whose own stream is the largest rendition. What may be copied is decided in hls/copied-top.ts. */
@@ -85,10 +87,13 @@ t.test('a compressed video is its own largest rendition, and the others are cut 
 t.test('a copy that is not what its packets promised is replaced by what the encoder makes', async (t) => {
   const { signal } = new AbortController()
   const sourcePath = await clip('messaged')
-  const source = await probe(sourcePath, signal)
+  const { source, packets } = await probeWithPackets(sourcePath, signal)
   const ladder = ladderOf(source, ['360p', '720p'])
   const copied = await scanTop(sourcePath, { source, ladder, segmentSeconds: 6, signal })
   if (typeof copied === 'string') throw new Error(copied)
+  if (!packets) throw new Error('they are few')
+  const listed = await scanTop(sourcePath, { source, ladder, segmentSeconds: 6, packets, signal })
+  t.strictSame(listed, copied, 'whichever process lists the packets')
   const place = t.testdir({ hls: {}, store: {} })
   const folder = join(place, 'hls')
   const store = openFolderStore({ folder: join(place, 'store') })
@@ -165,4 +170,54 @@ t.test('an attempt that copies goes on where another one was killed', async (t) 
   const { result } = await bench.run([input])
   t.match(result, { ok: true, planReason: /^720p is the stream of the upload/ })
   for (const name of ['360p', '720p']) t.match(await bench.text(`${name}.m3u8`), new RegExp(`^${name}c_00001.ts$`, 'm'))
+})
+
+/** An ffmpeg that makes the sound beside a copy in this way; `$real` is the one that is installed. */
+async function otherSound(folder: string, script: string): Promise<string> {
+  const bin = await mkdtemp(join(folder, 'ffmpeg-'))
+  const real = await programPath('ffmpeg')
+  const text = `#!/bin/sh
+real=${real}
+case "$*" in
+  *v:0,name:*) ;;
+  *a:0,name:*) ${script} ;;
+esac
+exec $real "$@"
+`
+  await writeFile(join(bin, 'ffmpeg'), text, { mode: 0o755 })
+  return `${bin}${delimiter}${process.env['PATH'] ?? ''}`
+}
+
+t.test('a sound that fails beside a copy ends the attempt; the next one goes on with what players have', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('messaged'))
+  const table: [string, string][] = [
+    ['$real "$@"; exit 1', 'EncodeFailed'],
+    ['for a; do shift; [ "$before" = -t ] && a=7; before=$a; set -- "$@" "$a"; done', 'VerificationFailed'],
+  ]
+  const lists = new Set<string>()
+  for (const [script, reason] of table) {
+    const PATH = await otherSound(bench.folder, script)
+    const { result, output } = await bench.run([input], {}, { PATH })
+    t.match(result, { ok: false, outputs: [{ reason }] }, output)
+    const others = (await bench.keys()).filter((key) => /^(360p|720p_|manifest)/.test(key))
+    t.strictSame(others, [], 'nothing is encoded in place of the copy')
+    lists.add(await bench.text('720p.m3u8'))
+    t.match(await bench.text('audio.m3u8'), /^audioc_00000\.ts$/m, 'players have heard its beginning')
+    t.notMatch(await bench.text('audio.m3u8'), 'ENDLIST')
+  }
+  const { result } = await bench.run([input])
+  t.match(result, { ok: true, planReason: /^720p is the stream of the upload/ })
+  lists.add(await bench.text('720p.m3u8'))
+  t.equal(lists.size, 1, 'the list of the copy stays as it was')
+  t.match([...lists][0], /^720pc_00001\.ts\n#EXT-X-ENDLIST$/m)
+})
+
+t.test('a sound that cannot be decoded beside a copy refuses the upload, and nothing of it is left', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('messaged'))
+  const script = '$real "$@"; echo "[error] Invalid data found when processing input" >&2; exit 1'
+  const { exit, result, output } = await bench.run([input], {}, { PATH: await otherSound(bench.folder, script) })
+  t.match({ exit, result }, { exit: EXIT.inputBad, result: { outputs: [{ reason: 'CorruptInput' }] } }, output)
+  t.strictSame(await bench.keys(), [])
 })

@@ -3,7 +3,7 @@ import { access, mkdir, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { type ClipName, clip } from '../../support/clips.ts'
+import { type ClipName, clip, clipOf } from '../../support/clips.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 const run = promisify(execFile)
@@ -114,6 +114,49 @@ async function brokenGpu(folder: string): Promise<string> {
 case "$*" in
   *testsrc2*h264_nvenc*) exit 0 ;;
   *h264_nvenc*) echo "[h264_nvenc] [error] OpenEncodeSessionEx failed: out of memory (10)" >&2; exit 1 ;;
+esac
+exec ${stdout.trim()} "$@"
+`
+  await writeFile(join(bin, 'ffmpeg'), script, { mode: 0o755 })
+  return bin
+}
+
+t.test('what a GPU has encoded and is not what is due leaves the work to the CPU, whenever it is found', async (t) => {
+  const moving = ['-f', 'lavfi', '-i', 'testsrc2=s=160x90:r=10:d=5']
+  // No GPU decodes it: the arguments are those of the CPU but for the encoder.
+  const path = await clipOf([...moving, '-c:v', 'mpeg4', '-q:v', '5'])
+  const table: [string, string, RegExp][] = [
+    ['by a segment', '-g 999 -x264-params open-gop=1:bframes=3', /_00001\.ts: does not begin with a keyframe/],
+    ['by the last look at all of them', '-g 5', /90p: 10 keyframes where 3 were due/],
+  ]
+  for (const [name, options, found] of table) {
+    const bench = await transcodeBench(t)
+    const PATH = `${await lyingGpu(bench.folder, options)}${delimiter}${process.env['PATH']}`
+    const input = await bench.inputOf(path)
+    const auto = await bench.run([input], { accelerator: 'auto', segmentSeconds: 2 }, { PATH })
+    t.match(auto, { exit: 0, result: { accelerator: 'cpu', acceleratorReason: found } }, name)
+    t.match(auto.result?.acceleratorReason, /^The GPU encoded what cannot be played/, name)
+  }
+})
+
+/** An ffmpeg whose NVENC is x264 with these options. */
+async function lyingGpu(folder: string, options: string): Promise<string> {
+  const bin = join(folder, 'bin')
+  await mkdir(bin)
+  const { stdout } = await run('sh', ['-c', 'command -v ffmpeg'])
+  const script = `#!/bin/sh
+case "$*" in
+  *testsrc2*h264_nvenc*) exit 0 ;;
+  *h264_nvenc*)
+    for arg; do
+      shift
+      if [ "$skips" ]; then skips=; continue; fi
+      case "$arg" in
+        h264_nvenc) set -- "$@" libx264 ${options} ;;
+        -preset:v:*|-tune:v:*|-rc:v:*|-cq:v:*|-b:v:*|-forced-idr:v:*|-no-scenecut:v:*|-g:v:*) skips=1 ;;
+        *) set -- "$@" "$arg" ;;
+      esac
+    done ;;
 esac
 exec ${stdout.trim()} "$@"
 `

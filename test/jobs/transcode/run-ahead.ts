@@ -8,6 +8,7 @@ import type { TranscodeJobSpec } from '../../../crds/transcode-job.ts'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { type MediaPlaylist, parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { readSegment } from '../../../jobs/hls/read-segment.ts'
 import { segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
 import { openSegmentReader, verifyVideo } from '../../../jobs/hls/verify.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
@@ -100,6 +101,11 @@ async function framesOf(folder: string, { sides: [width, height], segmentSeconds
   )
   return (await Promise.all(made)).map((video) => video.frames)
 }
+/** Segments of two encoders number their packets anew; what players need is that the next one begins a frame later. */
+async function gapsOf(folder: string, uris: readonly string[]): Promise<number[]> {
+  const read = await Promise.all(uris.map((uri) => readSegment(join(folder, uri))))
+  return read.slice(1).map(({ first }, k) => Math.round(10 * (first - (read[k]?.last ?? 0)) * FRAME_RATE) / 10)
+}
 const allFrames = ({ seconds }: Clip) => [FRAME_RATE * seconds, FRAME_RATE * seconds]
 
 async function hasEnded(t: Test, bench: Bench, { streams }: Clip): Promise<void> {
@@ -191,8 +197,8 @@ t.test('death between the two processes leaves what plays, and another attempt m
   t.strictSame(await framesOf(folder, longStill), allFrames(longStill))
   // A player has segments of the first attempt, and goes on with those of the second.
   for (const uri of known) await copyFile(join(early, uri), join(folder, uri))
-  const joined = await framesOf(folder, longStill)
-  t.strictSame(joined, allFrames(longStill), 'no frame is missing or twice where they meet')
+  const gaps = await gapsOf(folder, await listed(bench, '360p'))
+  t.strictSame(gaps, Array(segmentsOf(longStill) - 1).fill(1), 'no frame is missing or twice where they meet')
 })
 
 t.test('death while the other process replaces what ran ahead loses nothing', async (t) => {
