@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises'
 import * as z from 'zod'
 import { sizeText } from '../../lib/contract/size.ts'
 import { badInput } from '../runtime/failure.ts'
+import { MAX_LINE } from '../runtime/tool-process.ts'
 import { runFfprobe } from './ffmpeg.ts'
 import { measuredRate } from './frame-rate.ts'
 import { guardedInput } from './input.ts'
@@ -78,10 +79,13 @@ async function toProbedSource(path: string, document: ProbeDocument, signal: Abo
   return { ...whole, ...measuredRate(whole, measured.frames / videoSeconds) }
 }
 
-const DOCUMENT = ['-print_format', 'json=compact=1', '-show_format', '-show_streams']
+const DOCUMENT = ['-show_format', '-show_streams']
 
 async function readDocument(path: string, signal: AbortSignal): Promise<ProbeDocument> {
-  const { code, complaints, text } = await runForText([...DOCUMENT, ...guardedInput('upload', path)], signal)
+  const { code, complaints, text } = await runForText(
+    ['-print_format', 'json', ...DOCUMENT, ...guardedInput('upload', path)],
+    signal,
+  )
   if (code !== 0) throw refusal(complaints)
   const parsed = ProbeDocument.safeParse(parseJson(text))
   if (!parsed.success) throw badInput('CorruptInput', 'The file cannot be read', { cause: parsed.error })
@@ -100,9 +104,10 @@ const WithPackets = ProbeDocument.extend({ packets: z.array(ListedPacket) })
 
 /** Undefined where the file has too many packets, or any that cannot be read. */
 async function readWithPackets(path: string, signal: AbortSignal): Promise<z.output<typeof WithPackets> | undefined> {
-  const args = [...DOCUMENT, '-show_entries', PACKET_ENTRIES, ...guardedInput('upload', path)]
-  const read = await runForText(args, signal).catch(() => signal.throwIfAborted())
-  return read?.code === 0 ? WithPackets.safeParse(parseJson(read.text)).data : undefined
+  // All of a packet in one line; also all tags of the file, which may be more than a line may have.
+  const args = ['-print_format', 'json=compact=1', ...DOCUMENT, '-show_entries', PACKET_ENTRIES]
+  const read = await runForText([...args, ...guardedInput('upload', path)], signal).catch(() => signal.throwIfAborted())
+  return read?.code === 0 && !read.isCut ? WithPackets.safeParse(parseJson(read.text)).data : undefined
 }
 
 /** Times and flags are those of `ffprobe -show_packets`. */
@@ -127,13 +132,18 @@ export const packetOf = (
   isOther: sideData.includes('New Extradata'),
 })
 
-/** What it prints in lines, joined; more than a document has is cut, and does not parse. */
+/** What it prints in lines, joined; more than a document has is cut, and does not parse. `isCut`: a line was too long. */
 async function runForText(args: readonly string[], signal: AbortSignal) {
   let text = ''
+  let isCut = false
   const onLine = (line: string) => {
-    if (text.length < MAX_DOCUMENT) text += line
+    const isLong = line.length >= MAX_LINE
+    isCut ||= isLong
+    // A tag, which is text of the uploader and has a line of its own.
+    if (text.length < MAX_DOCUMENT) text += isLong ? `"cut": ""${line.endsWith(',') ? ',' : ''}` : line
   }
-  return { ...(await runFfprobe({ args, signal, limitMs: LIMIT_MS, onLine })), text }
+  const { code, complaints } = await runFfprobe({ args, signal, limitMs: LIMIT_MS, onLine })
+  return { code, complaints, text, isCut }
 }
 
 function refusal(complaints: string) {

@@ -165,7 +165,8 @@ export async function encodeAndVerify(
   const videos = []
   for (const rendition of renditions) {
     const made = await verifyVideo(folder, rendition, layoutOf(rendition), reader.readAll).catch((error: unknown) => {
-      throw explainRefusal(error, pass)
+      // Beside a copy, the stream that is copied may be cut elsewhere: everything is then encoded.
+      throw timeline.starts ? error : explainRefusal(error, pass)
     })
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })

@@ -31,7 +31,10 @@ export interface Publisher {
    * replaced in the store one by one: a playlist may not shrink. Where they are other ones, the list begins anew.
    */
   again(): void
-  /** Lists what is in the store already, also of other writers. It is no whole yet. */
+  /**
+   * Lists what is in the store already, also of other writers. It is no whole yet, and takes the place of none: another
+   * attempt, which was taken for dead, may have ended its list.
+   */
   list(name: string, segments: readonly Segment[]): Promise<void>
   put(name: string, text: string, contentType: string): Promise<void>
   /** Removes all files that this publisher uploaded, for inputs that turned out to be bad during encoding. */
@@ -126,7 +129,11 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
     publishRest: (names) => publishAll(names, true),
     published,
     again: () => uploaded.clear(),
-    list: (name, segments) => list(name, segments, { ended: false, map: undefined }),
+    async list(name, segments) {
+      const stored = await storedPlaylist(`${prefix}${name}.m3u8`)
+      if (stored?.ended && stored.segments.length >= segments.length) return
+      await list(name, segments, { ended: false, map: undefined })
+    },
     put,
     withdraw: async () => {
       for (const key of keys) await store.delete(key)

@@ -48,7 +48,8 @@ export async function runShared(run: LadderRun, plans: [PassPlan, PassPlan], sha
   } catch (error) {
     stop.abort(error)
     await sound.catch(() => {})
-    throw error
+    // That of the sound, where it was the first to fail: what it stopped knows only that it was stopped.
+    throw stop.signal.reason
   }
 }
 
@@ -115,9 +116,12 @@ async function runWithLead(run: LadderRun, plans: [PassPlan, PassPlan], shared: 
       run.onProgress(reached)
     }
   let ahead: Ahead
+  let heard: MadePass | undefined
   try {
     const watch = { onProgress: progressOver(first.weight), hasSoundBeside: sound !== undefined }
     ahead = await makeFirst(run, first, { ...watch, lead: () => (isSoundWhole ? opened : undefined) })
+    // Of a source that is refused, nothing more is made.
+    if (ahead.made) heard = await soundOf(run, ahead.made, sound)
   } catch (error) {
     // A plan that is written later would take the place of the next one.
     stop.abort(error)
@@ -134,9 +138,9 @@ async function runWithLead(run: LadderRun, plans: [PassPlan, PassPlan], shared: 
   run.onPlanned(planReason)
   const onProgress = progressOver(second.weight, first.weight)
   const pass = lead && (await makeSharedIfPossible(run, lead, { begun: ahead.begun, onProgress }))
-  if (pass) return ladderOf([ahead.made, pass, await soundOf(run, pass, sound)], planReason)
+  if (pass) return ladderOf([ahead.made, pass, heard ?? (await soundOf(run, pass, sound))], planReason)
   const rest = await makeRest(run, plans, { ahead, sound, onProgress: progressOver(1 - reached), notCopied })
-  return ladderOf([ahead.made, rest.pass, await soundOf(run, rest.pass, sound)], rest.planReason)
+  return ladderOf([ahead.made, rest.pass, heard ?? (await soundOf(run, rest.pass, sound))], rest.planReason)
 }
 
 /** All of the smallest rendition, or what a first pass has made of it that was stopped. */
@@ -155,7 +159,16 @@ async function makeFirst(run: LadderRun, first: PassPlan, { lead, ...watch }: Fi
   const reader = openSegmentReader(run.folder, run.signal)
   const [rendition] = first.renditions
   const published = () => (rendition ? run.publisher.published(rendition.name) : [])
-  const isEnough = async () => (await lead()?.isEnough(published().length)) ?? false
+  const isEnough = async () => {
+    if (!(await lead()?.isEnough(published().length))) return false
+    // Where another attempt has converted it, the list that this one has replaced has to come to its end again.
+    return (
+      (await run.isNotConverted?.().then(
+        () => true,
+        () => false,
+      )) ?? true
+    )
+  }
   const made = await encodeAndVerify(run, first, { ...watch, reader, isEnough, watched: undefined })
   if (made) return { made }
   if (!rendition) return {}
@@ -197,7 +210,7 @@ async function makeRest(run: LadderRun, plans: [PassPlan, PassPlan], { ahead, so
 
 const secondsOf = (segments: readonly { seconds: number }[]) => segments.reduce((sum, s) => sum + s.seconds, 0)
 
-/** Undefined where what the pods have made does not fit: that says nothing about the source, which the first pass has read. */
+/** Undefined where what the pods have made does not fit. Whether that is the fault of the source, a pass that reads all of it tells. */
 async function makeSharedIfPossible(...[run, lead, making]: Parameters<typeof makeShared>) {
   try {
     return await makeShared(run, lead, making)

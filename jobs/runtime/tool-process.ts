@@ -109,13 +109,16 @@ const killed = (tool: string, signal: string | null) =>
     `${tool} was ended by ${signal ?? 'something'}, perhaps for lack of memory`,
   )
 
-/** Calls back once per line. Lines are cut at 64 KiB, so that an endless line cannot exhaust the memory. */
+/** Characters. A longer line is cut, so that an endless one cannot exhaust the memory. */
+export const MAX_LINE = 65_536
+
+/** Calls back once per line. */
 function splitLines(stream: NodeJS.ReadableStream, onLine: (line: string) => void): void {
   let rest = ''
   stream.setEncoding('utf8')
   stream.on('data', (chunk: string) => {
     const lines = (rest + chunk).split(/[\r\n]/)
-    rest = (lines.pop() ?? '').slice(0, 65_536)
+    rest = (lines.pop() ?? '').slice(0, MAX_LINE)
     for (const line of lines) onLine(line)
   })
   stream.on('end', () => rest && onLine(rest))

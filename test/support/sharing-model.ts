@@ -66,8 +66,9 @@ function lookAt({ cut, times, claims, ends }: World, now: number) {
   const covered = Math.floor(busy / ahead / times.segmentSeconds)
   const done = new Set([...ends].filter(([, at]) => at <= now).map(([chunk]) => chunk))
   const states = { claims: new Map([...claims].filter(([chunk]) => !done.has(chunk))), done }
-  const isMade = isFirstPassEnough(cut, states, LEAD, covered)
-  return { isMade, covered, end: isMade ? Math.max(now, soundFor) : 0 }
+  // Only once the sound is whole, which says that the source can be read to its end.
+  const isMade = now >= 2 * soundFor && isFirstPassEnough(cut, states, LEAD, covered)
+  return { isMade, covered, end: isMade ? now : 0 }
 }
 
 /** When the chunk is done that the pod takes; undefined: there is none. */

@@ -55,29 +55,41 @@ export async function openLead(options: LeadOptions, cut: Cut): Promise<Lead | u
   failpoint('chunk.planned')
   const { chunks, fullFrom } = cut
   log.info({ chunks: chunks.length, fullFrom, pods: sharing.pods }, 'shared')
+  const timing = { ...TIMING, ...sharing.timing }
+  const clock = openClaimClock(plan, protocol, timing)
   return {
     chunks: chunks.length,
-    isEnough: openEnough(cut, plan, protocol, { ...TIMING, ...sharing.timing }),
+    isEnough: openEnough(cut, { plan, protocol, clock, pollMs: timing.pollMs }),
     mostBegun: chunks.at(-1)?.firstSegment ?? 0,
-    make: (making) => makeJoined(options, plan, making),
+    make: (making) => makeJoined({ ...options, clock }, plan, making),
   }
 }
 
-function openEnough(cut: Cut, plan: SharedPlan, protocol: Protocol, { pollMs }: typeof TIMING) {
+interface Enough {
+  plan: SharedPlan
+  protocol: Protocol
+  clock: ClaimClock
+  pollMs: number
+}
+
+function openEnough(cut: Cut, { plan, protocol, clock, pollMs }: Enough) {
   let askedAt = Number.NEGATIVE_INFINITY
   let states: ChunkStates | undefined
   return async (covered: number): Promise<boolean> => {
     const from = cut.chunks[cut.fullFrom]?.firstSegment
-    if (from === undefined || covered < from || performance.now() - askedAt < CALM * pollMs) return false
+    if (from === undefined || performance.now() - askedAt < CALM * pollMs) return false
     askedAt = performance.now()
     states = await protocol.states(plan, states)
-    return isFirstPassEnough(cut, states, ME, covered)
+    await clock.look(states)
+    // A claim outlives the pod that wrote it, and an earlier attempt.
+    const claims = new Map([...states.claims].filter(([chunk]) => !clock.isOverdue(chunk)))
+    return covered >= from && isFirstPassEnough(cut, { ...states, claims }, ME, covered)
   }
 }
 
 /** Players get what is done of the smallest rendition while the rest is made. */
 async function makeJoined(
-  o: LeadOptions,
+  o: LeadOptions & { clock: ClaimClock },
   plan: SharedPlan,
   { begun, onProgress, onJoined }: Making,
 ): Promise<Stitched> {
@@ -104,11 +116,14 @@ interface MakeAll extends Pick<Making, 'onProgress'> {
   start: number
 }
 
-async function makeAll(o: LeadOptions, plan: SharedPlan, { start, onProgress }: MakeAll): Promise<void> {
-  const { sharing, signal } = o
+async function makeAll(
+  o: LeadOptions & { clock: ClaimClock },
+  plan: SharedPlan,
+  { start, onProgress }: MakeAll,
+): Promise<void> {
+  const { sharing, signal, clock } = o
   const timing = { ...TIMING, ...sharing.timing }
   const protocol = openProtocol(sharing.store, sharing.prefix, signal)
-  const clock = openClaimClock(plan, protocol, timing)
   const taker = { protocol, plan, me: ME, start, isOverdue: clock.isOverdue, signal }
   const count = plan.chunks.length
   while (true) {
@@ -128,6 +143,8 @@ async function makeAll(o: LeadOptions, plan: SharedPlan, { start, onProgress }: 
     await (isTakenOver ? encodeUnlessDone(run, timing.pollMs) : encodeChunk(run))
   }
 }
+
+type ClaimClock = ReturnType<typeof openClaimClock>
 
 /** Since when each chunk is claimed, and how long one may take. */
 function openClaimClock(plan: SharedPlan, protocol: Protocol, { overdueMs, unknownMs }: typeof TIMING) {

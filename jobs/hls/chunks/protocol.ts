@@ -23,8 +23,6 @@ const MAX_CHUNKS = 512
 const MAX_PLAYLIST_BYTES = 2 * 1024 * 1024
 /** The name of a segment that a chunk's encoder wrote: `720px3f9a2b1c_00012.ts`. */
 const OF_CHUNK = /^\d{1,5}px[0-9a-f]{8}_\d{5}\.ts$/
-/** The same, or of a pass for the whole video, of which an attempt that shares may need less than one before it. */
-const OF_SHARED = /^\d{1,5}p(?:x[0-9a-f]{8})?_\d{5}\.ts$/
 const frame = z.int().min(0).max(10_000_000)
 const seconds = z.number().min(0).max(1e6)
 const Rate = z.object({ num: z.int().min(1).max(1e9), den: z.int().min(1).max(1e9) })
@@ -216,7 +214,7 @@ export function openProtocol(store: ObjectStore, prefix: string, signal: AbortSi
         const text = await readText(store, prefix + playlist, { maxBytes: MAX_PLAYLIST_BYTES, signal })
         for (const line of text.split('\n')) named.add(line)
       }
-      for (const name of names) if (OF_SHARED.test(name) && !named.has(name)) await store.delete(prefix + name)
+      for (const name of names) if (OF_CHUNK.test(name) && !named.has(name)) await store.delete(prefix + name)
     },
   }
 }

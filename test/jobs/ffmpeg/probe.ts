@@ -51,6 +51,15 @@ for (const [name, what, want] of facts) {
   })
 }
 
+t.test('tags that fill more than a line are read', async (t) => {
+  const tags = ['prompt', 'workflow'].flatMap((name) => ['-metadata', `${name}=${'"'.repeat(40_000)}`])
+  const dated = ['-metadata', 'creation_time=2024-05-17T10:20:30Z', '-movflags', 'use_metadata_tags']
+  const path = await clipOf(['-i', await clip('tiny'), '-c', 'copy', ...tags, ...dated])
+  const { source, packets } = await probeWithPackets(path, signal)
+  t.equal(packets, undefined)
+  t.match(source, { capturedAt: '2024-05-17T10:20:30.000000Z' })
+})
+
 t.test('a file with more packets than a document holds is read without them', async (t) => {
   const [picture, silence] = ['color=s=64x36:r=1:d=130', 'anullsrc=d=130:r=48000']
   const encoders = [

@@ -11,7 +11,7 @@ import { openPublisher } from '../../../jobs/hls/publisher.ts'
 import { scanTop } from '../../../jobs/hls/scan-top.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
-import { clip } from '../../support/clips.ts'
+import { clip, clipOf } from '../../support/clips.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { programPath } from '../../support/services/process.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
@@ -94,6 +94,11 @@ t.test('a copy that is not what its packets promised is replaced by what the enc
   if (!packets) throw new Error('they are few')
   const listed = await scanTop(sourcePath, { source, ladder, segmentSeconds: 6, packets, signal })
   t.strictSame(listed, copied, 'whichever process lists the packets')
+  const cut = await clipOf(['-ss', '1.3', '-i', sourcePath, '-c', 'copy'])
+  const hidden = await probeWithPackets(cut, signal)
+  for (const packets of [hidden.packets, undefined])
+    t.match(await scanTop(cut, { source: hidden.source, ladder, segmentSeconds: 6, packets, signal }), /edit list/)
+  t.ok(hidden.packets)
   const place = t.testdir({ hls: {}, store: {} })
   const folder = join(place, 'hls')
   const store = openFolderStore({ folder: join(place, 'store') })
@@ -178,6 +183,7 @@ async function otherSound(folder: string, script: string): Promise<string> {
   const real = await programPath('ffmpeg')
   const text = `#!/bin/sh
 real=${real}
+store=${join(folder, 'store')}
 case "$*" in
   *v:0,name:*) ;;
   *a:0,name:*) ${script} ;;
@@ -192,7 +198,10 @@ t.test('a sound that fails beside a copy ends the attempt; the next one goes on 
   const bench = await transcodeBench(t)
   const input = await bench.inputOf(await clip('messaged'))
   const table: [string, string][] = [
-    ['$real "$@"; exit 1', 'EncodeFailed'],
+    [
+      '$real "$@"; until [ -n "$(find $store -name "audio.m3u8*")" ]; do sleep 0.1; done; exit 1',
+      'EncodeFailed',
+    ],
     ['for a; do shift; [ "$before" = -t ] && a=7; before=$a; set -- "$@" "$a"; done', 'VerificationFailed'],
   ]
   const lists = new Set<string>()

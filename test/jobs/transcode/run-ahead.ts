@@ -102,9 +102,10 @@ async function framesOf(folder: string, { sides: [width, height], segmentSeconds
   return (await Promise.all(made)).map((video) => video.frames)
 }
 /** Segments of two encoders number their packets anew; what players need is that the next one begins a frame later. */
-async function gapsOf(folder: string, uris: readonly string[]): Promise<number[]> {
+async function seamsOf(folder: string, uris: readonly string[]): Promise<{ gaps: number[]; frames: number }> {
   const read = await Promise.all(uris.map((uri) => readSegment(join(folder, uri))))
-  return read.slice(1).map(({ first }, k) => Math.round(10 * (first - (read[k]?.last ?? 0)) * FRAME_RATE) / 10)
+  const gaps = read.slice(1).map(({ first }, k) => Math.round(10 * (first - (read[k]?.last ?? 0)) * FRAME_RATE) / 10)
+  return { gaps, frames: read.reduce((sum, { frames }) => sum + frames, 0) }
 }
 const allFrames = ({ seconds }: Clip) => [FRAME_RATE * seconds, FRAME_RATE * seconds]
 
@@ -197,7 +198,8 @@ t.test('death between the two processes leaves what plays, and another attempt m
   t.strictSame(await framesOf(folder, longStill), allFrames(longStill))
   // A player has segments of the first attempt, and goes on with those of the second.
   for (const uri of known) await copyFile(join(early, uri), join(folder, uri))
-  const gaps = await gapsOf(folder, await listed(bench, '360p'))
+  const { gaps, frames } = await seamsOf(folder, await listed(bench, '360p'))
+  t.equal(frames, allFrames(longStill)[0])
   t.strictSame(gaps, Array(segmentsOf(longStill) - 1).fill(1), 'no frame is missing or twice where they meet')
 })
 
