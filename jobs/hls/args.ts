@@ -146,8 +146,8 @@ const LOOKAHEAD = 40
 function qualityOptions(preset: Preset, i: number, { lookahead, params = [] }: X264Tuning): string[] {
   const isTuned = preset === 'veryfast'
   const ahead = lookahead === undefined ? [] : [`rc-lookahead=${lookahead}`]
-  const all = [...(isTuned ? ['trellis=1', ...ahead] : []), ...params]
-  return [`-crf:v:${i}`, isTuned ? '24' : '23', ...(all.length === 0 ? [] : [`-x264-params:v:${i}`, all.join(':')])]
+  const all = [...(isTuned ? ['trellis=1', 'qcomp=0.7', ...ahead] : []), ...params]
+  return [`-crf:v:${i}`, isTuned ? '24.6' : '23', ...(all.length === 0 ? [] : [`-x264-params:v:${i}`, all.join(':')])]
 }
 
 const nvencOptions = (i: number): string[] => [
