@@ -198,10 +198,7 @@ t.test('a sound that fails beside a copy ends the attempt; the next one goes on 
   const bench = await transcodeBench(t)
   const input = await bench.inputOf(await clip('messaged'))
   const table: [string, string][] = [
-    [
-      '$real "$@"; until [ -n "$(find $store -name "audio.m3u8*")" ]; do sleep 0.1; done; exit 1',
-      'EncodeFailed',
-    ],
+    ['$real "$@"; until [ -n "$(find $store -name "audio.m3u8*")" ]; do sleep 0.1; done; exit 1', 'EncodeFailed'],
     ['for a; do shift; [ "$before" = -t ] && a=7; before=$a; set -- "$@" "$a"; done', 'VerificationFailed'],
   ]
   const lists = new Set<string>()
