@@ -266,3 +266,33 @@ t.test('an attempt that another one has overtaken replaces no playlist', async (
   t.equal(await text((await store.get('p/master.m3u8')).body), 'whole')
   t.equal(await store.head('p/720p.m3u8'), undefined)
 })
+
+t.test('claims of pods that are gone do not end a first pass', async (t) => {
+  const { signal } = new AbortController()
+  const sourcePath = await clip('sharedBars100')
+  const source = await probe(sourcePath, signal)
+  const ladder = ladderOf(source, ['360p', '720p'])
+  const given = { source, sourcePath, ladder, segmentSeconds: 6, accelerator: 'cpu', preset: 'ultrafast' } as const
+  const folder = t.testdir({ alive: {}, gone: {} })
+  for (const [name, mostMs, ends] of [
+    ['alive', 600_000, true],
+    ['gone', 0, false],
+  ] as const) {
+    const store = openFolderStore({ folder: join(folder, name) })
+    const timing = { pollMs: 0, overdueMs: mostMs, unknownMs: mostMs }
+    const sharing = { pods: 64, store, sourceKey: 'org/o/original', prefix: 'p/', timing }
+    const cut = cutOf({ ...given, sharing })
+    if (!cut) throw new Error('it is too short')
+    const lead = await openLead({ ...given, sharing, cores: 1, scratch: folder, signal, log: quietLog() }, cut)
+    const protocol = openProtocol(store, 'p/', signal)
+    const plan = await protocol.readPlan()
+    if (!lead || !plan || plan === 'alone') throw new Error('not shared')
+    const segments = [{ uri: '720px00000000_00000.ts', seconds: 6, bytes: 1 }]
+    const made = { name: '720p', codec: 'avc1.64001f', frames: 60, first: 0, segments }
+    const part = { version: 1 as const, by: 'helper-3', seconds: 1, damaged: 0, endedEarly: false, renditions: [made] }
+    await protocol.writePart(plan.id, 2, part)
+    for (const chunk of [0, 1]) await protocol.claim(plan.id, chunk, `helper-${chunk}`)
+    t.equal(await lead.isEnough(cut.chunks[2]?.firstSegment ?? 0), ends, name)
+    await store.close()
+  }
+})
