@@ -6,7 +6,6 @@ import { ToolCrashed } from '../runtime/tool-process.ts'
 import { cutOf } from './chunks/cut.ts'
 import { leadAlone } from './chunks/lead.ts'
 import { type CopiedTop, copiedLayout } from './copied-top.ts'
-import { AUDIO_NAME } from './encode-pass.ts'
 import { canBeWatched, watchFirstPass } from './first-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
@@ -15,6 +14,7 @@ import {
   earlyMasterOf,
   emptyFolder,
   encodeAndVerify,
+  endSound,
   isWhole,
   type LadderRun,
   ladderOf,
@@ -26,7 +26,7 @@ import {
 import { type PassPlan, planCopiedPasses, planPasses, planReasonOf } from './pass-plan.ts'
 import { LOOK_MS, runEncodePass } from './run-encode-pass.ts'
 import { runShared } from './shared-run.ts'
-import { openSegmentReader, type VerifiedStream, verifyAudio, verifyVideo } from './verify.ts'
+import { openSegmentReader, type VerifiedStream, verifyVideo } from './verify.ts'
 
 /**
  * Encodes, verifies and publishes all renditions. The master playlist lists only the first of them so far. Throws a
@@ -167,7 +167,7 @@ async function copyTop(
     refuseBroken(source, report, { rendition, frames: made.frames })
     await publisher.publishRest([rendition.name])
     isVerified = true
-    const sound = encoding && (await endSound(run, encoding, { rendition, frames: made.frames }))
+    const sound = encoding && (await soundBeside(run, encoding, { rendition, frames: made.frames }))
     await early()
     const videos = [{ rendition, ...made }]
     return { videos, audio: sound?.audio ?? null, isWhole: isWhole(report) && sound?.isWhole !== false }
@@ -178,18 +178,16 @@ async function copyTop(
   }
 }
 
-/** Verifies the sound beside a copy and completes its list. Throws SoundFailed. */
-async function endSound(
-  { source, folder, publisher }: LadderRun,
+/** The sound beside a copy, once its encoder has ended. Throws SoundFailed. */
+async function soundBeside(
+  run: LadderRun,
   encoding: Promise<Complaints>,
   made: { rendition: Rendition; frames: number },
 ): Promise<{ audio: VerifiedStream; isWhole: boolean }> {
   try {
     const complaints = await encoding
-    refuseBroken(source, complaints, made)
-    const audio = await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source))
-    await publisher.publishRest([AUDIO_NAME])
-    return { audio, isWhole: isWhole(complaints) }
+    refuseBroken(run.source, complaints, made)
+    return { audio: await endSound(run), isWhole: isWhole(complaints) }
   } catch (error) {
     throw new SoundFailed('the sound cannot be made', { cause: error })
   }

@@ -131,6 +131,13 @@ export const earlyMasterOf = (run: LadderRun, plan: PassPlan, reader: SegmentRea
     onPlayable,
   })
 
+/** Verifies the sound that a process of its own has made, and completes its list. */
+export async function endSound({ folder, source, publisher }: LadderRun): Promise<VerifiedStream> {
+  const audio = await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source))
+  await publisher.publishRest([AUDIO_NAME])
+  return audio
+}
+
 /** Undefined when the pass was stopped, because it ran ahead far enough. */
 export async function encodeAndVerify(
   run: LadderRun,

@@ -1,18 +1,17 @@
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Complaints } from '../ffmpeg/ffmpeg.ts'
-import { presentationSeconds } from '../ffmpeg/source.ts'
 import { PermanentError, TransientError } from '../runtime/failure.ts'
 import { ToolCrashed } from '../runtime/tool-process.ts'
 import type { Cut } from './chunks/cut.ts'
 import { type Lead, leadAlone, type Making, openLead } from './chunks/lead.ts'
 import type { Sharing } from './chunks/sharing.ts'
-import { AUDIO_NAME } from './encode-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import { formatMediaPlaylist } from './media-playlist.ts'
 import {
   type EncodedLadder,
   encodeAndVerify,
+  endSound,
   isWhole,
   type LadderRun,
   ladderOf,
@@ -23,8 +22,8 @@ import {
 } from './one-pass.ts'
 import { type PassPlan, planReasonOf } from './pass-plan.ts'
 import { PLAYLIST_TYPE } from './publisher.ts'
-import { runEncodePass } from './run-encode-pass.ts'
-import { openSegmentReader, type VerifiedStream, verifyAudio, verifyBeginning } from './verify.ts'
+import { explainRefusal, runEncodePass } from './run-encode-pass.ts'
+import { openSegmentReader, type VerifiedStream, verifyBeginning } from './verify.ts'
 
 export interface Shared {
   sharing: Sharing
@@ -64,18 +63,12 @@ async function makeSound(run: LadderRun): Promise<Sound> {
   const common = { source, timeline: timelineFor(run), accelerator: 'cpu' as const, cores, preset }
   const pass = { ...common, copiesVideo: true, renditions: [], withAudio: true }
   const report = await runEncodePass({ ...run, pass, onProgress: () => {} })
+  // At once: players give up a list that stays as it is.
   const audio = await endSound(run).catch((error: unknown) => {
     if (error instanceof TransientError && error.code === EXIT.verificationFailed) return undefined
     throw error
   })
   return { audio, report }
-}
-
-/** At once: players give up a list that stays as it is. */
-async function endSound({ folder, source, publisher }: LadderRun): Promise<VerifiedStream> {
-  const audio = await verifyAudio(folder, AUDIO_NAME, presentationSeconds(source))
-  await publisher.publishRest([AUDIO_NAME])
-  return audio
 }
 
 interface SharedWithSound extends Shared {
@@ -173,7 +166,9 @@ async function makeFirst(run: LadderRun, first: PassPlan, { lead, ...watch }: Fi
   if (made) return { made }
   if (!rendition) return {}
   const segments = published().slice(0, lead()?.mostBegun)
-  const begun = await verifyBeginning(rendition, segments, timelineFor(run), reader.readAll)
+  const begun = await verifyBeginning(rendition, segments, timelineFor(run), reader.readAll).catch((error: unknown) => {
+    throw explainRefusal(error, run)
+  })
   return { begun: { rendition, ...begun } }
 }
 

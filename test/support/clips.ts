@@ -34,6 +34,15 @@ type Recipe =
   | { args: string[]; extension: string }
   | { of: string; change: (bytes: Buffer) => Buffer; extension: string }
 
+/** A picture that costs little to encode, for chunks of thirty seconds. */
+const bars = (seconds: number): Recipe => ({
+  args: [
+    ...['-f', 'lavfi', '-i', `smptebars=s=720x720:r=10:d=${seconds}`, ...sound(seconds)],
+    ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
+  ],
+  extension: 'mp4',
+})
+
 const RECIPES = {
   /** 13 s of 1080p with everything a phone writes about its owner: three renditions, two passes. */
   landscape: {
@@ -118,29 +127,11 @@ const RECIPES = {
     extension: 'mp4',
   },
   /** As `shared62`, of a picture that costs little to encode. */
-  sharedStill: {
-    args: [
-      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=62', ...sound(62)],
-      ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
-    ],
-    extension: 'mp4',
-  },
+  sharedStill: bars(62),
   /** Three chunks, of which many pods would make the last two with the smallest rendition. */
-  sharedBars72: {
-    args: [
-      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=72', ...sound(72)],
-      ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
-    ],
-    extension: 'mp4',
-  },
+  sharedBars72: bars(72),
   /** The same in four chunks. */
-  sharedBars100: {
-    args: [
-      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=100', ...sound(100)],
-      ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
-    ],
-    extension: 'mp4',
-  },
+  sharedBars100: bars(100),
   /** The same in HEVC, which is served beside its renditions. */
   sharedHevc: {
     args: [

@@ -160,16 +160,20 @@ t.test('what the operator grants is enough to store pieces, use them again and r
   t.equal((await bench.keys(red.cachePrefix)).length, 2, 'those of the earlier highlights are gone')
 })
 
+/** Puts another file in the place of a stored piece, with an index that names it. */
+async function plant({ store }: Awaited<ReturnType<typeof rendered>>['bench'], folder: string, bytes: Buffer) {
+  const sha256 = createHash('sha256').update(bytes).digest('hex')
+  const put = (name: string, body: Buffer | string) =>
+    store.put(folder + name, body, { contentType: 'application/octet-stream' })
+  await put(`${sha256.slice(0, 16)}-180p.ts`, bytes)
+  await put('piece.json', JSON.stringify({ files: [{ name: '180p.ts', bytes: bytes.length, sha256 }] }))
+}
+
 t.test('a piece that does not fit into the highlight is made again, whatever its index says', async (t) => {
   const { bench, red, green, blue } = await rendered(t)
   const index = (await bench.keys(red.cachePrefix)).find((key) => key.endsWith('piece.json')) ?? ''
   const planted = await readFile(await clip('tiny'))
-  const sha256 = createHash('sha256').update(planted).digest('hex')
-  const folder = red.cachePrefix + index.replace('piece.json', '')
-  const put = (name: string, bytes: Buffer | string) =>
-    bench.store.put(folder + name, bytes, { contentType: 'application/octet-stream' })
-  await put(`${sha256.slice(0, 16)}-180p.ts`, planted)
-  await put('piece.json', JSON.stringify({ files: [{ name: '180p.ts', bytes: planted.length, sha256 }] }))
+  await plant(bench, red.cachePrefix + index.replace('piece.json', ''), planted)
   const { exit, output } = await bench.run([red, green, blue], { outputPrefix: NEXT })
   t.equal(exit, 0, 'exits with 0', { output })
   t.equal((await bench.manifest(NEXT)).encode.reused, 2)
@@ -187,12 +191,7 @@ t.test(
     const sets = [0x67, 0x68].map((type) => Buffer.of(0, 0, 1, type))
     for (const set of sets)
       for (let at = bytes.indexOf(set); at !== -1; at = bytes.indexOf(set, at)) bytes[at + 3] = 0x78
-    const sha256 = createHash('sha256').update(bytes).digest('hex')
-    const folder = red.cachePrefix + index.replace('piece.json', '')
-    const put = (name: string, body: Buffer | string) =>
-      bench.store.put(folder + name, body, { contentType: 'application/octet-stream' })
-    await put(`${sha256.slice(0, 16)}-180p.ts`, bytes)
-    await put('piece.json', JSON.stringify({ files: [{ name: '180p.ts', bytes: bytes.length, sha256 }] }))
+    await plant(bench, red.cachePrefix + index.replace('piece.json', ''), bytes)
     const { result, output } = await bench.run([red, green, blue], { outputPrefix: NEXT, segmentSeconds: 1 })
     const message = /^180p_00000\.ts: does not begin with a keyframe/
     t.match(result, { ok: false, outputs: [{ reason: 'VerificationFailed', message }] }, output)

@@ -2,7 +2,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { formatMediaPlaylist, parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { openPublisher, stillListed } from '../../../jobs/hls/publisher.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 
@@ -184,6 +184,21 @@ t.test('what is no playlist of ours is replaced', async (t) => {
     await publisher.publishNew(['v'])
     t.equal(await bench.seen(), 'aa')
   }
+})
+
+t.test('what several writers have made takes the place of no list that is whole', async (t) => {
+  const { publisher, store } = await openBench(t)
+  const listed = async () => text((await store.get('p/v.m3u8')).body)
+  const [two, three] = [row('v_00000=2 vx0a1b2c3d_00001=2'), row('v_00000=2 vx0a1b2c3d_00001=2 vx0a1b2c3d_00002=2')]
+  await publisher.list('v', two.slice(0, 1))
+  t.match(await listed(), /^v_00000\.ts\n$/m)
+  // Another attempt has come to the end, of which this one knows nothing.
+  const whole = formatMediaPlaylist({ segments: row('v_00000=2 v_00001=2'), ended: true }, 2)
+  await publisher.put('v.m3u8', whole, 'application/vnd.apple.mpegurl')
+  await publisher.list('v', two)
+  t.equal(await listed(), whole)
+  await publisher.list('v', three)
+  t.match(await listed(), /^vx0a1b2c3d_00002\.ts\n$/m, 'a longer one is listed')
 })
 
 t.test('what is inspected leaves only when nothing is wrong with it', async (t) => {

@@ -2,10 +2,11 @@ import { cp, mkdtemp, readFile, rename, rm, unlink, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { probe } from '../../../jobs/ffmpeg/probe.ts'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
-import { openPublisher } from '../../../jobs/hls/publisher.ts'
+import { openPublisher, readPlaylist } from '../../../jobs/hls/publisher.ts'
 import { explainRefusal, runEncodePass } from '../../../jobs/hls/run-encode-pass.ts'
 import { type Layout, segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
 import { crc32, PACKET } from '../../../jobs/hls/ts-packets.ts'
@@ -13,6 +14,7 @@ import { openSegmentReader, type ReadStream, verifyVideo, wrong } from '../../..
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 import { clip, ffmpeg } from '../../support/clips.ts'
+import { eventually } from '../../support/eventually.ts'
 
 /** What an encoder has made is not committed unless it is what the layout requires. */
 const FRAMES = 130
@@ -176,7 +178,16 @@ t.test('a pass ends at the first segment that is refused, and nothing of that le
     asked.push(uri)
     if (uri === 'v_00002.ts') throw wrong(name, 'is refused')
   }
-  const run = { sourcePath, folder: hls, publisher, signal, pass, inspect, onProgress: () => {} }
+  // The first look ends after the encoder has: what that has written meanwhile is looked at all the same.
+  let looks = 0
+  const onPublished = async () => {
+    if (looks++ > 0) return
+    const isWhole = async () => (await readPlaylist(join(hls, 'v.m3u8')))?.ended
+    await eventually('the end of the encoder', isWhole)
+    await sleep(300)
+  }
+  const looking = { inspect, onPublished, lookMs: () => 0 }
+  const run = { sourcePath, folder: hls, publisher, signal, pass, ...looking, onProgress: () => {} }
   await t.rejects(runEncodePass(run), { reason: 'VerificationFailed', message: /is refused/ })
   t.ok(asked.includes('v_00000.ts'))
   t.equal(await store.head('p/v_00002.ts'), undefined)
