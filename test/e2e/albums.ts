@@ -21,6 +21,11 @@ const CAPTION = '<b>First</b> \u202Eevening'
 /** More than a page. */
 const LARGE = 600
 const LONG_TITLE = 'Everything that the five of us photographed at the lake in the summer of 2031'
+const CONVERTING = {
+  upload_status: 'processing',
+  conversion_progress: { percent: 40 },
+  variants: { live_photo_video_url: '/motion.mp4' },
+}
 const PHOTOS = [
   ['one.jpg', '#c0392b'],
   ['two.jpg', '#27ae60'],
@@ -62,8 +67,8 @@ const untilOrder = (...wanted: string[]) =>
   under.until(
     `[...document.querySelectorAll('#album-items .frame')].map((f) => f.ariaLabel.match(/\\w+\\.\\w+/)[0]).join() === '${wanted.join()}'`,
   )
-const Items = z.object({
-  media: z.array(z.object({ media_id: z.string(), original_filename: z.string(), caption: z.string().nullish() })),
+const Items = z.looseObject({
+  media: z.array(z.looseObject({ media_id: z.string(), original_filename: z.string(), caption: z.string().nullish() })),
 })
 const itemsPath = async () => {
   const { album_id } = z.object({ album_id: z.string() }).parse(await api.call('GET', `${eventPath}/album`))
@@ -130,13 +135,23 @@ t.test('an album is made for an event, as a draft', async (t: Test) => {
 })
 
 t.test('several photos are chosen in the library and added', async (t: Test) => {
+  // A Live Photo whose conversion has not ended: what it shows is part of its name too.
+  const list = /\/api\/media\/org_\w+\?/
+  await ann.route(list, async (route) => {
+    const response = await route.fetch()
+    const { data } = z.object({ data: Items }).parse(await response.json())
+    const media = data.media.map((m) => (m.original_filename === 'live.jpg' ? { ...m, ...CONVERTING } : m))
+    await route.fulfill({ response, json: { data: { ...data, media } } })
+  })
   await button(ann, 'Choose photos').click()
   const dialog = ann.getByRole('dialog')
   const pick = (name: string) => dialog.getByRole('button', { name: new RegExp(`^(Photo|Live Photo) ${name}`) }).click()
   for (const name of ['one.jpg', 'two.jpg', 'three.jpg']) await pick(name)
   t.equal(await dialog.locator('#picker-count').textContent(), '3 items chosen')
+  t.match(await dialog.locator('.tile', { hasText: '40 %' }).textContent(), /^Live 40 %$/)
   await under.shoot('a3-picker')
   await accessible(t, 'the choice of photos')
+  await ann.unroute(list)
   await button(ann, 'Add 3').click()
   await dialog.waitFor({ state: 'hidden' })
   await untilOrder('one.jpg', 'two.jpg', 'three.jpg')

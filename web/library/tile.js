@@ -25,13 +25,14 @@ export function Tile({ m, does, mark, children }) {
   const duration = knownDuration(m)
   const long = duration === undefined ? '' : clock(duration)
   const what = isPlayable(m) ? 'Play' : KINDS[kind]
+  // It ends with what the badge and the state show, in their order: people who speak to their device say what they see.
   const label = [`${what} ${nameOf(m)}`, day(m.captured_at ?? m.created_at), long, text].filter(Boolean).join(', ')
   const chosen = mark && { 'aria-pressed': String(mark.isChosen), disabled: mark.isThere, 'data-place': mark.place }
   return html`
     <li ref=${tile} class=${`tile ${mark?.isThere ? 'there' : ''}`} data-media=${m.media_id} data-state=${state} data-kind=${kind}>
       <button ref=${frame} class="frame" type="button" style=${{ '--hue': hue(m.media_id) }} aria-label=${label} ...${chosen} onClick=${(event) => does.open(m.media_id, event)}>
         <${Picture} m=${m} refresh=${() => does.refresh(m)} />
-        <span class="badge">${{ live: 'Live', video: long }[kind] ?? ''}</span>
+        <span class="badge">${{ live: 'Live', video: long }[kind] ?? ''}</span>${' '}
         <span class="state">${text}</span>
         ${['processing', 'playable'].includes(state) && html`<span class="meter" aria-hidden="true"><span style=${{ width: `${m.conversion_progress?.percent ?? 0}%` }}></span></span>`}
       </button>
