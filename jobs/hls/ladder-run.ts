@@ -124,7 +124,7 @@ async function runAlone(run: LadderRun, plans: readonly PassPlan[], notCopied?: 
     } else left.splice(0, left.length, await takeOver(run, 1 - done))
     if (watched && plan === first) planReason = reasonOf(result === undefined)
   }
-  return ladderOf(made, planReason)
+  return ladderOf(run, made, planReason)
 }
 
 /** Until it plays: often enough that a copy, which takes moments, does not wait for the sound beside it. */

@@ -70,10 +70,20 @@ export async function emptyFolder(folder: string): Promise<void> {
   await mkdir(folder)
 }
 
-export function ladderOf(passes: readonly (MadePass | undefined)[], planReason: string): EncodedLadder {
+/** All passes together. Throws where the renditions do not span the same frames: on a GPU, the CPU may take its place. */
+export function ladderOf(
+  run: Pick<LadderRun, 'accelerator' | 'copied'>,
+  passes: readonly (MadePass | undefined)[],
+  planReason: string,
+): EncodedLadder {
   const made = passes.filter((pass) => pass !== undefined)
   const videos = made.flatMap((pass) => pass.videos)
-  verifySameSpan(videos)
+  try {
+    verifySameSpan(videos)
+  } catch (error) {
+    // Beside a copy, it may be the copy that is not what was promised.
+    throw typeof run.copied === 'string' ? explainRefusal(error, run) : error
+  }
   failpoint('job.encoded')
   videos.sort((a, b) => a.rendition.height - b.rendition.height)
   const isWhole = made.every((pass) => pass.isWhole)

@@ -28,7 +28,8 @@ export interface Publisher {
   published(name: string): readonly PublishedSegment[]
   /**
    * For an encoder that writes all files again. Segments of the same names and lengths that players know stay listed and are
-   * replaced in the store one by one: a playlist may not shrink. Where they are other ones, the list begins anew.
+   * replaced in the store one by one: a playlist may not shrink, and one that is whole stays whole. Where they are other ones,
+   * the list begins anew.
    */
   again(): void
   /**
@@ -57,8 +58,8 @@ export interface PublisherOptions {
 export function openPublisher({ store, prefix, folder, targetSeconds, signal }: PublisherOptions): Publisher {
   /** What the encoder of now has made. */
   const uploaded = new Map<string, PublishedSegment[]>()
-  /** The playlists in the store, also those of an encoder before, or of an attempt that has died. */
-  const listings = new Map<string, MediaPlaylist>()
+  /** The playlists in the store, as this publisher has written them. */
+  const listings = new Map<string, { playlist: MediaPlaylist; etag: string }>()
   const keys = new Set<string>()
   const published = (name: string) => uploaded.get(name) ?? []
 
@@ -78,9 +79,10 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
     return size
   }
 
-  async function put(name: string, text: string, contentType: string): Promise<void> {
+  async function put(name: string, text: string, contentType: string): Promise<string> {
     keys.add(prefix + name)
-    await store.put(prefix + name, text, { contentType, size: Buffer.byteLength(text), signal })
+    const { etag } = await store.put(prefix + name, text, { contentType, size: Buffer.byteLength(text), signal })
+    return etag
   }
 
   async function publishOne(name: string, ended: boolean, inspect?: Inspect): Promise<void> {
@@ -102,18 +104,28 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
   }
 
   async function list(name: string, made: readonly Segment[], { ended, map }: Listing): Promise<void> {
-    const before = listings.get(name) ?? (await storedPlaylist(`${prefix}${name}.m3u8`))
-    const segments = [...made, ...(ended ? [] : stillListed(before?.segments ?? [], made, targetSeconds))]
-    const playlist = { segments, ended, ...(map !== undefined && { map }) }
+    const before = await storedPlaylist(name)
+    const rest = ended ? [] : stillListed(before?.playlist.segments ?? [], made, targetSeconds)
+    const segments = [...made, ...(rest ?? [])]
+    // Players that have a whole list do not ask for it again, and others must not wait for more of it.
+    const isWhole = before?.playlist.ended && rest && segments.length === before.playlist.segments.length
+    const playlist = { segments, ended: ended || isWhole === true, ...(map !== undefined && { map }) }
     const text = formatMediaPlaylist(playlist, targetSeconds)
-    if (!before || formatMediaPlaylist(before, targetSeconds) !== text) await put(`${name}.m3u8`, text, PLAYLIST_TYPE)
-    listings.set(name, playlist)
+    const isSame = before && formatMediaPlaylist(before.playlist, targetSeconds) === text
+    const etag = isSame ? before.etag : await put(`${name}.m3u8`, text, PLAYLIST_TYPE)
+    listings.set(name, { playlist, etag })
   }
 
-  async function storedPlaylist(key: string): Promise<MediaPlaylist | undefined> {
-    if (!(await store.head(key))) return undefined
+  /** Also that of an encoder before, of an attempt that has died, or of one that was only taken for dead and goes on. */
+  async function storedPlaylist(name: string): Promise<{ playlist: MediaPlaylist; etag: string } | undefined> {
+    const key = `${prefix}${name}.m3u8`
+    const stored = await store.head(key)
+    if (!stored) return undefined
+    const known = listings.get(name)
+    if (known?.etag === stored.etag) return known
     try {
-      return parseMediaPlaylist(await readText(store, key, { maxBytes: MAX_PLAYLIST_BYTES, signal }))
+      const playlist = parseMediaPlaylist(await readText(store, key, { maxBytes: MAX_PLAYLIST_BYTES, signal }))
+      return playlist && { playlist, etag: stored.etag }
     } catch (error) {
       if (error instanceof ObjectTooLarge) return undefined
       throw error
@@ -130,11 +142,13 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
     published,
     again: () => uploaded.clear(),
     async list(name, segments) {
-      const stored = await storedPlaylist(`${prefix}${name}.m3u8`)
-      if (stored?.ended && stored.segments.length >= segments.length) return
+      const stored = await storedPlaylist(name)
+      if (stored?.playlist.ended && stored.playlist.segments.length >= segments.length) return
       await list(name, segments, { ended: false, map: undefined })
     },
-    put,
+    async put(name, text, contentType) {
+      await put(name, text, contentType)
+    },
     withdraw: async () => {
       for (const key of keys) await store.delete(key)
     },
@@ -145,7 +159,7 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
 const SAME_SECONDS = 0.05
 
 /**
- * What players know beyond the segments that were made again. Nothing where these are other ones, or where what was listed
+ * What players know beyond the segments that were made again. Undefined where these are other ones, or where what was listed
  * is no list that continues them: another program may have written it. The chunks that several pods have made of a rendition
  * are cut like one process would cut it, and have names of their own (`360px3f9a2b1c_00012.ts`). Pure.
  */
@@ -153,7 +167,7 @@ export function stillListed(
   known: readonly Segment[],
   made: readonly Segment[],
   targetSeconds: number,
-): readonly Segment[] {
+): readonly Segment[] | undefined {
   const [before, after] = [known.slice(0, made.length), known.slice(made.length)]
   const stem = /^(.*)_0{5}\.ts$/.exec(made[0]?.uri ?? '')?.[1]
   const isOf = (uri: string, k: number) => stem !== undefined && isSegment(uri, stem, k)
@@ -161,7 +175,7 @@ export function stillListed(
     isOf(uri, k) && isOf(made[k]?.uri ?? '', k) && Math.abs(seconds - (made[k]?.seconds ?? 0)) <= SAME_SECONDS
   const continues = ({ uri, seconds }: Segment, k: number) =>
     isOf(uri, made.length + k) && seconds > 0 && Math.round(seconds) <= targetSeconds
-  return before.every(isSame) && after.every(continues) ? after : []
+  return before.every(isSame) && after.every(continues) ? after : undefined
 }
 
 const OF_CHUNK = /^x[0-9a-f]{8}$/

@@ -131,9 +131,9 @@ async function runWithLead(run: LadderRun, plans: [PassPlan, PassPlan], shared: 
   run.onPlanned(planReason)
   const onProgress = progressOver(second.weight, first.weight)
   const pass = lead && (await makeSharedIfPossible(run, lead, { begun: ahead.begun, onProgress }))
-  if (pass) return ladderOf([ahead.made, pass, heard ?? (await soundOf(run, pass, sound))], planReason)
+  if (pass) return ladderOf(run, [ahead.made, pass, heard ?? (await soundOf(run, pass, sound))], planReason)
   const rest = await makeRest(run, plans, { ahead, sound, onProgress: progressOver(1 - reached), notCopied })
-  return ladderOf([ahead.made, rest.pass, heard ?? (await soundOf(run, rest.pass, sound))], rest.planReason)
+  return ladderOf(run, [ahead.made, rest.pass, heard ?? (await soundOf(run, rest.pass, sound))], rest.planReason)
 }
 
 /** All of the smallest rendition, or what a first pass has made of it that was stopped. */

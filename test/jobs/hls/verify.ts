@@ -6,6 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { probe } from '../../../jobs/ffmpeg/probe.ts'
 import { rational } from '../../../jobs/ffmpeg/rational.ts'
+import type { CopiedTop } from '../../../jobs/hls/copied-top.ts'
+import { type LadderRun, ladderOf } from '../../../jobs/hls/one-pass.ts'
 import { openPublisher, readPlaylist } from '../../../jobs/hls/publisher.ts'
 import { explainRefusal, runEncodePass } from '../../../jobs/hls/run-encode-pass.ts'
 import { type Layout, segmentLayout, timelineOf } from '../../../jobs/hls/timeline.ts'
@@ -161,6 +163,20 @@ t.test('a segment that a GPU has made and no player could play is a fault of the
   t.equal(explainRefusal(refused, { accelerator: 'cpu' }), refused)
   const other = new Error('the store is away')
   t.equal(explainRefusal(other, { accelerator: 'gpu' }), other)
+  t.end()
+})
+
+t.test('renditions of other lengths are a fault of the GPU, but beside a copied stream', (t) => {
+  const video = (name: string, frames: number) => ({
+    ...{ rendition: { ...rendition, name }, frames, first: 10, codec: 'avc1.640028', segments: [] },
+  })
+  const passes = [{ videos: [video('v', 100), video('w', 98)], audio: null, isWhole: true }]
+  const joined = (accelerator: 'gpu' | 'cpu', copied: LadderRun['copied']) => () =>
+    ladderOf({ accelerator, copied }, passes, 'because')
+  const refused = { code: EXIT.verificationFailed, message: /v: 100 frames where another rendition has 98/ }
+  t.throws(joined('cpu', 'it has B-frames'), refused)
+  t.throws(joined('gpu', 'it has B-frames'), { code: EXIT.gpuBusy, cause: refused })
+  t.throws(joined('gpu', {} as CopiedTop), refused)
   t.end()
 })
 

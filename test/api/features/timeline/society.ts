@@ -105,9 +105,13 @@ export const part: Part = {
   ask(society, who) {
     const shared = (other: User) =>
       society.organizations.filter((one) => membershipOf(society, who, one) && membershipOf(society, other, one))
+    const own = society.organizations.filter((organization) => isMember(society, who, organization))
     return [
-      // The first event of a stream has only a position, in which nothing else may be found.
-      { route: 'followFeed', query: { device_id: 'one' }, want: { type: 'text/event-stream; charset=utf-8' } },
+      // The first event of a stream has only a position. One that names own organizations may arrive with it.
+      {
+        ...{ route: 'followFeed', query: { device_id: 'one' }, want: { type: 'text/event-stream; charset=utf-8' } },
+        says: own.map(({ wireId }) => wireId),
+      },
       { route: 'getFeed', list: 'items', want: pageOf(society, who, () => true) },
       { route: 'getFeed', list: 'items', query: BEFORE, want: { items: [] } },
       {
