@@ -192,6 +192,8 @@ const openItem = async (page: typeof ann, name: string) => {
 const closeItem = async (page: typeof ann, name: string) => {
   await viewer(page, name).getByRole('button', { name: 'Close', exact: true }).click()
   await viewer(page, name).waitFor({ state: 'detached' })
+  // The address follows what is closed.
+  await under.until(`!location.hash.includes('media=')`, page)
 }
 const discussion = (page: typeof ann) => page.getByRole('complementary', { name: 'Comments' })
 const writing = (page: typeof ann) => discussion(page).getByRole('textbox', { name: /Write a comment/ })
@@ -239,6 +241,14 @@ t.test('a comment that is half written stays, wherever the viewer goes', async (
   t.match(await bob.evaluate(`document.activeElement.ariaLabel`), /one.jpg/)
   await openItem(bob, 'one.jpg')
   t.equal(await writing(bob).inputValue(), 'Half a thought')
+  await bob.evaluate(`new Promise((resolve) => {
+    addEventListener('popstate', resolve, { once: true })
+    document.querySelector('#viewer-close').click()
+    const tiles = [...document.querySelectorAll('#album-items .frame')]
+    tiles.find((tile) => tile.ariaLabel.startsWith('Photo one.jpg')).click()
+  })`)
+  await viewer(bob, 'one.jpg').waitFor()
+  t.equal(await writing(bob).inputValue(), 'Half a thought', 'also when it is opened before the history has followed')
   await bob.reload()
   await viewer(bob, 'one.jpg').waitFor()
   t.equal(await writing(bob).inputValue(), 'Half a thought', 'also after a reload')

@@ -69,18 +69,20 @@ export function Comment({ c, at, list, base, parent }) {
     endReply()
     await (replies.current ?? list).reload()
   }
-  /** What was deleted may be gone with its buttons: then what is next to it has the focus. */
-  const removed = async () => {
+  /** What was deleted may be gone with its buttons, even before the answer: then what was next to it has the focus. */
+  async function remove(body) {
     const here = root.current
     const near = here?.nextElementSibling ?? here?.previousElementSibling ?? here?.parentElement.closest('.comment')
-    announce('The comment is deleted')
-    await changed()
-    setTimeout(() =>
-      [here, near, at.root.current?.querySelector('.comment-list')].find((node) => node?.isConnected)?.focus(),
-    )
+    await call('DELETE', `${base}/${id}`, body)
+    return async () => {
+      announce('The comment is deleted')
+      await changed()
+      setTimeout(() =>
+        [here, near, at.root.current?.querySelector('.comment-list')].find((node) => node?.isConnected)?.focus(),
+      )
+    }
   }
-  const remove = () =>
-    openDialog((close) => html`<${Deletion} path=${`${base}/${id}`} onDeleted=${removed} onClose=${close} />`)
+  const askToRemove = () => openDialog((close) => html`<${Deletion} remove=${remove} onClose=${close} />`)
 
   return html`
     <li ref=${root} class=${classes('comment', c.deleted && 'deleted')} data-comment=${id} tabindex="-1">
@@ -95,7 +97,7 @@ export function Comment({ c, at, list, base, parent }) {
               />`
             : html`<${Said} c=${c} at=${at} />`
         }
-        ${!c.deleted && html`<${Foot} c=${c} at=${at} does=${{ changed, remove, edit: !editing && edit, reply: !parent && reply }} />`}
+        ${!c.deleted && html`<${Foot} c=${c} at=${at} does=${{ changed, remove: askToRemove, edit: !editing && edit, reply: !parent && reply }} />`}
         ${
           (c.reply_count > 0 || isOpen) &&
           html`<button class="button quiet show-replies" type="button" aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${isOpen ? 'Hide the replies' : repliesOf(c)}</button>`
@@ -193,13 +195,14 @@ function Attached({ id, c, at }) {
     </li>`
 }
 
-function Deletion({ path, onDeleted, onClose }) {
+/** `remove(body)` returns what is to be done once the dialog is closed. */
+function Deletion({ remove, onClose }) {
   const form = useForm({
     initial: { reason: '' },
     async save({ reason }) {
-      await call('DELETE', path, reason.trim() === '' ? {} : { reason: reason.trim() })
+      const done = await remove(reason.trim() === '' ? {} : { reason: reason.trim() })
       onClose()
-      await onDeleted()
+      await done()
     },
   })
   return html`

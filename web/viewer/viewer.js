@@ -34,7 +34,12 @@ const named = () => new URLSearchParams(location.hash.slice(1)).get('media')
  * closed(id), discussed}; without `remove`, nothing is deleted from there. `discussed`, of media items of an event:
  * {event(), org, path, me}.
  */
-export function openViewer(m, does) {
+export async function openViewer(m, does) {
+  // The history would go back from an entry that is made before it has followed what was closed.
+  if (following !== undefined) {
+    await goneBack
+    if (isShown(m.media_id)) return
+  }
   // The person came back to an entry of the viewer that nothing in memory belongs to any more.
   const isThere = depth() > 0 && unshown() === m.media_id
   following = undefined
