@@ -8,6 +8,7 @@ import { type Client, signIn } from '../../local/demo/client.ts'
 import { offerTracks } from '../../local/demo/tracks.ts'
 import { uuidOf } from '../support/api.ts'
 import { clip, ffmpeg } from '../support/clips.ts'
+import { eventually } from '../support/eventually.ts'
 import { button, lookAgain, openForTwoPeople, overflow } from '../support/two-people.ts'
 
 /**
@@ -183,9 +184,10 @@ const STEPS = `
   globalThis.steps = new Set()
   new MutationObserver(() => steps.add(document.querySelector('.highlight-progress .step')?.textContent))
     .observe(document.querySelector('#content'), { childList: true, characterData: true, subtree: true })`
-const playing = (of = ann) =>
-  of.evaluate<{ time: number; length: number; height: number }>(
-    `(({ currentTime: time, duration: length, videoHeight: height }) => ({ time, length, height }))(document.querySelector('.highlight-stage video'))`,
+/** The highlight of about six seconds that plays; undefined while its player begins anew. */
+const playing = () =>
+  ann.evaluate<{ length: number; height: number } | undefined>(
+    `((v) => (v?.currentTime > 0.5 && v.videoHeight > 0 && Math.abs(v.duration - 6) < 0.6 ? { length: v.duration, height: v.videoHeight } : undefined))(document.querySelector('.highlight-stage video'))`,
   )
 
 t.test('it is watched being made, and plays', async (t: Test) => {
@@ -202,8 +204,8 @@ t.test('it is watched being made, and plays', async (t: Test) => {
   const steps = await ann.evaluate<string[]>('[...steps]')
   t.comment(steps.join(' | '))
   t.ok(steps.some((step) => /^(Waiting|Fetching|Item \d of 3|Finishing)/.test(step)))
-  await under.until(`document.querySelector('.highlight-stage video')?.currentTime > 0.5`)
-  const { length: seconds, height } = await playing()
+  // Its player begins anew once it is finished.
+  const { length: seconds, height } = await eventually('the whole of it to play', playing)
   t.ok(Math.abs(seconds - 6) < 0.6, `lasts ${seconds} s`)
   t.ok(height > 0)
   t.match(await ann.locator('.highlight-words .facts').textContent(), /^0:06 · 3 items · Crossfades/)
@@ -284,6 +286,8 @@ t.test(
       await button(ann, 'Make the highlight').click()
       await ann.getByRole('heading', { level: 1, name: 'Mine alone' }).waitFor()
       await ann.getByText('Waiting to be made').waitFor()
+      // The page gets to know its name with the picture.
+      await under.until(`document.querySelector('.highlight-items li:nth-child(3) .thumb.loaded')`)
       await api.call('DELETE', `/api/media/${org}/${two}`)
     })
     await ann.getByText('Item 3 (two.jpg) was deleted before the highlight was finished.').waitFor()

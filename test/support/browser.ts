@@ -132,16 +132,14 @@ export async function openPage(options: {
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 async function violations(page: Page): Promise<string[]> {
+  // It takes a while to parse.
+  if (!(await page.evaluate('Boolean(globalThis.axe)'))) await page.evaluate(`${axe}; undefined`)
   // What moves is half transparent for a moment, which axe would take for bad contrast.
-  await page.evaluate(
-    `document.getAnimations().map((a) => a.effect?.getComputedTiming().iterations === 1 && a.finish())`,
-  )
-  await page.evaluate(`${axe}; undefined`)
-  const found = await page.evaluate<
-    string[]
-  >(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
-    violations.flatMap(({ id, nodes }) => nodes.map((node) => id + ': ' + node.target.join(' ') + ' ' + node.failureSummary)))`)
-  return found
+  return page.evaluate<string[]>(`(
+    document.getAnimations().map((a) => a.effect?.getComputedTiming().iterations === 1 && a.finish()),
+    axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+      violations.flatMap(({ id, nodes }) => nodes.map((node) => id + ': ' + node.target.join(' ') + ' ' + node.failureSummary)))
+  )`)
 }
 
 async function newPage(browser: Browser, script = ''): Promise<Page> {

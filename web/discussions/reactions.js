@@ -48,7 +48,7 @@ export function Reactions({ target, place, mayReact, onChanged }) {
     <div class=${classes('reactions', !mayReact && 'fixed')} role="group" aria-label="Reactions">
       ${EMOJIS.map((emoji, i) => {
         const count = counts?.[emoji] ?? 0
-        const label = `React with ${EMOJI_NAMES[i]}${counts ? `, ${count} so far` : ''}`
+        const label = `React with ${EMOJI_NAMES[i]}${counts ? `, ${count.toLocaleString()} so far` : ''}`
         return html`
           <button
             key=${emoji} class=${classes('reaction', count === 0 && 'unused')} type="button" disabled=${!mayReact || !counts}

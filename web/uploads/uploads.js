@@ -151,7 +151,7 @@ function Row({ job }) {
       <div class="row"><strong class="name" title=${job.path}>${job.name}</strong><span class="muted small text">${rowText(job)}</span></div>
       ${!isFailed && html`<progress max="100" value=${(job.sent / job.size) * 100} aria-label=${`Upload of ${job.name}`}></progress>`}
       <div class="actions">
-        ${mayRetry(job) && html`<button class="button quiet" type="button" aria-label=${`Try ${job.name} again`} onClick=${() => queue.retry((other) => other === job)}>Try again</button>`}
+        ${mayRetry(job) && html`<button class="button quiet" type="button" aria-label=${`Try again: ${job.name}`} onClick=${() => queue.retry((other) => other === job)}>Try again</button>`}
         <button class="button quiet" type="button" aria-label=${`${end} ${job.name}`} onClick=${() => queue.cancel(job)}>${end}</button>
       </div>
     </li>`
