@@ -38,7 +38,8 @@ export function newAlbumMedia(path, { onChanged, onTaken, onSaved }) {
   /** Every change of an album gives it a new time; only a deleted or restored media item does not, and it counts. */
   async function look({ updated_at, media_count }) {
     const now = [updated_at, media_count].join()
-    if (state === now && !isConverting()) return
+    // Asking now would overtake the request that makes an order anew.
+    if (held || isSaving || (state === now && !isConverting())) return
     const before = changes
     const isNewest = await pager.again()
     // What the person is moving stays as they see it, until it is saved.
