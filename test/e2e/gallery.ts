@@ -243,7 +243,14 @@ t.test('what is deleted can be taken back at once', async (t: Test) => {
 })
 
 t.test('the trash says how many days are left, and gives a Live Photo back whole', async (t: Test) => {
-  await page.locator('.tile[data-kind=live] .frame').click()
+  const live = page.locator('.tile[data-kind=live] .frame')
+  const before = await page.evaluate<number>('motions')
+  await page.mouse.move(0, 0)
+  await live.hover()
+  await until(`motions === ${before + 1}`)
+  await live.click()
+  // Until it moves, the viewer loads what is about to be unknown.
+  await until(`motions === ${before + 2}`)
   await page.locator('#viewer-remove').click()
   await until(`document.querySelector('#viewer-title').textContent === 'zoo.png'`)
   await page.keyboard.press('Escape')
@@ -373,7 +380,7 @@ t.test('months count what there is, and only what is near the window is loaded',
   t.equal(await page.locator('#summary').textContent(), '453 memories')
   t.ok((await page.locator('.tile').count()) < 150)
   const height = await page.evaluate('document.documentElement.scrollHeight')
-  t.ok(await page.locator('#scrubber').isVisible())
+  await page.locator('#scrubber').waitFor()
   await page.getByLabel('Jump to a month').selectOption('2019-03')
   await until(`document.querySelectorAll('[data-month="2019-03"] .tile').length > 0`)
   t.equal(await page.locator('[data-month="2024-05"] .tile').count(), 0, 'what is out of sight has no elements')
