@@ -509,6 +509,7 @@ t.test('an album is deleted after a question; its items stay in the library', as
   const question = ann.getByRole('alertdialog')
   await question.getByRole('button', { name: 'Cancel' }).click()
   await choose(ann, 'Delete album')
+  await under.lookAway()
   await question.getByRole('button', { name: 'Delete album' }).click()
   await ann.getByRole('heading', { level: 1, name: 'Albums' }).waitFor()
   await ann.getByText('The album is deleted').waitFor()

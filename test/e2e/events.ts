@@ -480,6 +480,7 @@ t.test('a draft can be deleted, which asks', async (t: Test) => {
   t.equal(await bob.evaluate('document.activeElement.ariaLabel'), 'More')
   await bob.getByLabel('More').press('Enter')
   await button(bob, 'Delete the draft').click()
+  await under.lookAway(bob)
   await question.getByRole('button', { name: 'Delete' }).click()
   await bob.getByRole('heading', { level: 1, name: 'Events' }).waitFor()
   await bob.locator('.event-card').first().waitFor()

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core'
+import { type Browser, type CDPSession, chromium, type Page, type Request } from 'playwright-core'
 import { type Platform, startPlatform } from '../../local/platform.ts'
 import { eventually } from './eventually.ts'
 import { QUICK_ENCODER } from './slow-ffmpeg.ts'
@@ -60,6 +60,11 @@ export interface PageUnderTest {
   shoot(name: string, of?: Page): Promise<void>
   /** What axe-core finds on the page as it is now, a line for each rule and element. */
   violations(of?: Page): Promise<string[]>
+  /**
+   * As if the person had gone to another window: the page asks for nothing by itself, until it is loaded anew, and has the
+   * answers to what it has asked for. What it asks about may then go without an error in the console.
+   */
+  lookAway(of?: Page): Promise<void>
   signIn(): Promise<void>
   /** A page in a context of its own, as in another person's browser. */
   openAnother(): Promise<Page>
@@ -85,6 +90,7 @@ export async function openPage(options: {
   const consoleErrors: string[] = []
   const expected = new Set<string>()
   const elsewhere: string[] = []
+  const unanswered = new Map<Page, Set<Request>>()
   const openAnother = async () => {
     const page = await newPage(browser, options.script)
     page.on('console', (message) => {
@@ -94,6 +100,11 @@ export async function openPage(options: {
       const error = `${message.text()} ${url}`
       if (message.type() === 'error' && !isOfHls && !expected.has(error)) consoleErrors.push(error)
     })
+    const asked = new Set<Request>()
+    unanswered.set(page, asked)
+    page.on('request', (request) => void asked.add(request))
+    page.on('requestfinished', (request) => void asked.delete(request))
+    page.on('requestfailed', (request) => void asked.delete(request))
     page.on('pageerror', (error) => void consoleErrors.push(error.message))
     page.on('request', (request) => {
       const { origin, protocol } = new URL(request.url())
@@ -118,6 +129,15 @@ export async function openPage(options: {
     shoot: async (name, of = page) =>
       void (shots && (await of.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' }))),
     violations: (of = page) => violations(of),
+    async lookAway(of = page) {
+      await of.evaluate(`Object.defineProperty(document, 'hidden', { value: true })`)
+      await of.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+      const isOfApi = (request: Request) => new URL(request.url()).pathname.startsWith('/v1/')
+      const isAnswered = () => ![...(unanswered.get(of) ?? [])].some(isOfApi)
+      // One answer may lead to the next question.
+      const isDone = () => of.evaluate<boolean>('new Promise((done) => setTimeout(() => done(true)))')
+      await eventually('the answers to the page', async () => isAnswered() && (await isDone()) && isAnswered())
+    },
     async signIn() {
       await page.goto(platform.page.link({ account: 'member' }))
       await page.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
