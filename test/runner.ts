@@ -195,8 +195,8 @@ t.test('a file that leaves something to wait for has failed, and the others run'
 
 t.test('the time that a file may take ends with it', async (t) => {
   // tap kills its process ten seconds after the time is over.
-  const slow = `t.setTimeout(60_000); t.test('a', { timeout: 60_000 }, async (t) => { await new Promise((r) => setTimeout(r, 13_000)); t.ok(1) })`
-  const { counts, pids } = await shared([`t.ok(1)`, slow], 2)
+  const slow = `t.setTimeout(60_000); t.test('a', { timeout: 60_000 }, async (t) => { await new Promise((r) => setTimeout(r, 16_000)); t.ok(1) })`
+  const { counts, pids } = await shared([`t.ok(1)`, slow], 5)
   t.strictSame(counts, [2, 0, 0])
   t.equal(pids[0], pids[1])
 })

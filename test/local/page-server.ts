@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { extname, join } from 'node:path'
@@ -247,6 +247,7 @@ t.test('shows the mails of the folder, newest first, to those who came by the li
     await putIntoFolder(mail, name, await bytesOf(one))
   }
   await put('ntf_1', 'First')
+  await utimes(join(mail, 'ntf_1.eml'), 1, 1)
   await put('ntf_2', 'Grüße')
   const { mails } = (await ask({ 'x-page-key': key })) as { mails: Record<string, string>[] }
   t.match(mails, [

@@ -22,8 +22,8 @@ type Seconds = 72 | 100
 async function opened(t: Test, seconds: Seconds, changed = async (path: string, _folder: string) => path) {
   const bench = await transcodeBench(t)
   const input = await bench.inputOf(await changed(await clip(`sharedBars${seconds}`), bench.folder))
-  // Thirty seconds of the video take seven: the first pass has not come to its end when it is asked.
-  const env = { PATH: await pacedPath(bench.folder, { ahead: 4, others: 60 }) }
+  // Thirty seconds of the video take ten: the first pass has not come to its end when it is asked.
+  const env = { PATH: await pacedPath(bench.folder, { ahead: 3, others: 60 }) }
   const failing = (failpoint?: string) => (failpoint === undefined ? {} : { KEEPSAKE_FAILPOINT: failpoint })
   const lead = (failpoint?: string) => bench.start([input], SPEC, { ...env, ...failing(failpoint) })
   const helper = (index: number, failpoint?: string) =>

@@ -85,13 +85,13 @@ t.test(
   'three pods share a video, whose HEVC one of them adds; one dies with a chunk that is uploaded and not told of, and is replaced',
   async (t) => {
     const { bench, input, helper } = await opened(t, 'sharedHevc')
-    // The others begin long before the pod that leads has made its first pass and would take their chunks.
-    const lead = bench.start([input], SPEC, { PATH: await pacedPath(bench.folder, { ahead: 6, others: 60 }) })
-    const isPlanned = async () => (await bench.keys()).some((key) => /^chunks\/.*plan\.json$/.test(key))
-    await eventually('a plan', isPlanned, undefined, 50)
+    const planned = await bench.start([input], SPEC, { KEEPSAKE_FAILPOINT: 'chunk.planned' }).finished
+    t.equal(planned.killedBy, 'SIGKILL', 'one has planned')
     t.match(await helper(0, { KEEPSAKE_FAILPOINT: 'chunk.uploaded' }).finished, { killedBy: 'SIGKILL' })
     const lost = new Set((await bench.keys()).filter((key) => key.startsWith('720px')).map(tagOf))
     t.equal(lost.size, 1)
+    // The others begin long before the pod that leads has made its first pass and would take their chunks.
+    const lead = bench.start([input], SPEC, { PATH: await pacedPath(bench.folder, { ahead: 6, others: 60 }) })
     const [replaced, other] = [helper(0), helper(1)]
     const part = await eventually('its part', () => partOf(bench, 'helper-0'))
     const first = await lead.finished

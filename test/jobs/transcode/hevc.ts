@@ -57,8 +57,12 @@ async function playing(folder: string) {
       new Promise((done) => {
         const hls = new Hls()
         const errors = []
-        hls.on(Hls.Events.ERROR, (_, { details, fatal }) => errors.push(details) && fatal && end())
-        hls.on(Hls.Events.MANIFEST_PARSED, () => v.play())
+        hls.on(Hls.Events.ERROR, (_, { details, fatal }) => {
+          // All is there before it plays: a decoder that is slow for a while is none of the stream's errors.
+          if (fatal || details !== Hls.ErrorDetails.BUFFER_STALLED_ERROR) errors.push(details)
+          if (fatal) end()
+        })
+        hls.on(Hls.Events.BUFFERED_TO_END, () => v.play())
         const end = () => done({ seconds: v.currentTime, height: v.videoHeight, levels: hls.levels.length, errors })
         v.onended = end
         v.playbackRate = 4

@@ -240,7 +240,7 @@ t.test('closing stops every program and tells no reader that it failed', async (
   await Promise.all([patient.running('polite'), c.running('deaf')])
   const pids = (await readFile(join(folder, 'pids'), 'utf8')).split(' ').map(Number)
   await Promise.all([patient.cluster.close(), c.cluster.close(), c.cluster.close()])
-  for (const pid of pids) t.ok(await waitForExit(pid, 5000))
+  for (const pid of pids) t.ok(await waitForExit(pid, 30_000))
   t.equal(await readFile(join(folder, 'bye'), 'utf8'), 'bye\n')
   t.strictSame(
     phases.filter((p) => p !== undefined && !['Pending', 'Running'].includes(p)),

@@ -28,7 +28,11 @@ const publish = (bus: EventBus) => {
   const { subject, event } = sample()
   return bus.publish(subject, event)
 }
-const open = () => openNatsBus({ url: server.url, ackWaitMs: 300, log: quietLog() })
+const openWith = (ackWaitMs: number) => openNatsBus({ url: server.url, ackWaitMs, log: quietLog() })
+/** A process that is not let run for as long as its ack wait gets a message twice: where deliveries are counted, it is long. */
+const open = () => openWith(30_000)
+/** Where messages that were on their way when the server went come again. */
+const openHasty = () => openWith(300)
 
 t.test('many programs that start at once make the same streams', async (t) => {
   const buses = Array.from({ length: 6 }, open)
@@ -172,7 +176,7 @@ t.test('a consumer of an earlier version gets the filter of this one', async (t)
 })
 
 t.test('publishes and consumes again after the server was restarted, and after it was killed', async (t) => {
-  const bus = open()
+  const bus = openHasty()
   t.teardown(() => bus.close())
   const seen: string[] = []
   await bus.subscribe(
@@ -239,11 +243,12 @@ t.test('a check fails while the server is away, and a program can be closed mean
 t.test('a message whose handler killed the process comes again, before newer ones of another process', async (t) => {
   const consumer = freshConsumer()
   const [bad, newer] = [sample(), sample()]
-  const bus = open()
+  const ackWaitMs = 3000
+  const bus = openWith(ackWaitMs)
   t.teardown(() => bus.close())
   await bus.publish(bad.subject, bad.event)
   const program = new URL('../../../support/dying-consumer.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, [program, server.url, consumer, bad.event.id])
+  const child = spawn(process.execPath, [program, server.url, String(ackWaitMs), consumer, bad.event.id])
   const [, signal] = await once(child, 'exit')
   t.equal(signal, 'SIGKILL')
   await bus.publish(newer.subject, newer.event)
@@ -280,7 +285,7 @@ t.test('makes the streams again when a server has lost everything', async (t) =>
 
 t.test('a handler may take longer than the time to acknowledge', async (t) => {
   const ackWaitMs = 1000
-  const bus = openNatsBus({ url: server.url, ackWaitMs, log: quietLog() })
+  const bus = openWith(ackWaitMs)
   t.teardown(() => bus.close())
   const samples = [sample(), sample()]
   const attempts: number[] = []
@@ -328,7 +333,7 @@ t.test('what a broken connection has swallowed comes before what is newer', asyn
 })
 
 t.test('a request that a frozen process has left at the server cannot make newer messages overtake', async (t) => {
-  const bus = open()
+  const bus = openWith(3000)
   t.teardown(() => bus.close())
   const consumer = freshConsumer()
   const only = { consumer, types: ['MediaDeleted'] }
@@ -392,18 +397,19 @@ t.test(
       await nc.close()
       await proxy.close()
     })
-    const wire = { js: nc.jetstream(), jsm: await nc.jetstreamManager(), lost: new AbortController().signal }
+    const [timeout, { signal: lost }] = [30_000, new AbortController()]
+    const wire = { js: nc.jetstream({ timeout }), jsm: await nc.jetstreamManager({ timeout }), lost }
     const { subject } = sample()
     // More than one request asks for.
     await Promise.all(Array.from({ length: 600 }, (_, n) => wire.js.publish(subject, `canary-f8 ${n}`)))
     let seen = 0
     const holding = () => {
       seen += 1
-      if (seen === 500) proxy.hold(2500)
+      if (seen === 500) proxy.hold(7000)
       return false
     }
-    await t.rejects(eraseMessages(wire, holding, { waitMs: 1000 }), /not read to its end/)
+    await t.rejects(eraseMessages(wire, holding, { waitMs: 4000 }), /not read to its end/)
     t.ok(seen < 600)
-    t.equal(await eraseMessages(wire, ({ text }) => text.startsWith('canary-f8'), { waitMs: 1000 }), 600)
+    t.equal(await eraseMessages(wire, ({ text }) => text.startsWith('canary-f8'), { waitMs: 4000 }), 600)
   },
 )
