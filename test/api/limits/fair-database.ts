@@ -1,5 +1,5 @@
 import t from 'tap'
-import { databaseShares } from '../../../api/limits/capacity.ts'
+import { databaseShares, MAX_WAIT_MS } from '../../../api/limits/capacity.ts'
 import { asCaller, fairDatabase } from '../../../api/limits/fair-database.ts'
 import { type Person, startTestApi, uuidOf } from '../../support/api.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -33,8 +33,13 @@ t.test('the shares of a pool', (t) => {
 })
 
 t.test('a grid that asks for forty things at once does not notice', async (t) => {
-  const answers = await Promise.all(Array.from({ length: 40 }, () => api.call(member, 'GET', events)))
-  t.ok(answers.every(({ status }) => status === 200))
+  // On a slow machine some wait for too long, and ask again. One that finds no place in the queue is refused at once.
+  const ask = async (): Promise<number> => {
+    const at = performance.now()
+    const { status } = await api.call(member, 'GET', events)
+    return status === 429 && performance.now() - at >= MAX_WAIT_MS ? ask() : status
+  }
+  t.strictSame(new Set(await Promise.all(Array.from({ length: 40 }, ask))), new Set([200]))
 })
 
 t.test('a caller whose requests wait for a lock holds its share; others read, write and stay ready', async (t) => {
@@ -88,7 +93,8 @@ t.test('a refusal names a time to come back, and is counted', async (t) => {
 })
 
 t.test('the queue of an address, which may be that of many people, is longer than that of a user', async (t) => {
-  const fair = fairDatabase(db, { ...SHARES, perCaller: 1, waiting: 1, waitingPerAddress: 150 }, () => {})
+  const queues = { perCaller: 1, waiting: 1, waitingPerAddress: 150, waitMs: 120_000 }
+  const fair = fairDatabase(db, { ...SHARES, ...queues }, () => {})
   const outcomes = (caller: { ip: string; userId: string }) =>
     Promise.allSettled(Array.from({ length: 151 }, () => asCaller(caller, () => fair.read({}, async () => {}))))
   const done = (all: { status: string }[]) => all.filter(({ status }) => status === 'fulfilled').length
