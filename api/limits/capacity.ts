@@ -20,15 +20,19 @@ export const MAX_DOCUMENTS = 256
 export const MAX_DOCUMENTS_PER_CALLER = 16
 export const RESERVED_DOCUMENTS = 64
 
-/** Tests and load runs switch the limits off with factor 0. Then a queue has no end, but what one caller holds has. */
+/**
+ * Tests and load runs switch the limits off with factor 0. Then a queue has no end, and a request waits in it as long as it
+ * takes, but what one caller holds has a bound.
+ */
 const waitingWith = (factor: number, most = MAX_WAITING) => (factor === 0 ? Number.POSITIVE_INFINITY : most)
+const waitMsWith = (factor: number) => (factor === 0 ? Number.POSITIVE_INFINITY : MAX_WAIT_MS)
 
 export const documentShares = (factor: number): ShareRules => ({
   total: MAX_DOCUMENTS,
   perCaller: MAX_DOCUMENTS_PER_CALLER,
   reserve: RESERVED_DOCUMENTS,
   waiting: waitingWith(factor),
-  waitMs: MAX_WAIT_MS,
+  waitMs: waitMsWith(factor),
 })
 
 /** Event streams of one user: one for each device, and a few. A further one replaces the oldest. */
@@ -68,6 +72,6 @@ export function databaseShares(connections: number, factor: number): ShareRules 
     reserve: Math.floor(total * RESERVED_CONNECTIONS),
     waiting: waitingWith(factor),
     waitingPerAddress: waitingWith(factor, MAX_WAITING_PER_ADDRESS),
-    waitMs: MAX_WAIT_MS,
+    waitMs: waitMsWith(factor),
   }
 }

@@ -11,6 +11,7 @@ export interface ShareRules {
   waiting: number
   /** The same of an address without an account, if it may be more. */
   waitingPerAddress?: number
+  /** With Infinity a request waits as long as it takes. */
   waitMs: number
 }
 
@@ -95,7 +96,9 @@ export function openShares(rules: ShareRules): Shares {
         reject(refusal(account))
         forget(caller, account)
       }
-      const timer = isPatient ? undefined : setTimeout(late, rules.waitMs)
+      // A timer of Infinity would end at once.
+      const isEndless = isPatient || rules.waitMs === Number.POSITIVE_INFINITY
+      const timer = isEndless ? undefined : setTimeout(late, rules.waitMs)
       const waiter: Waiter = {
         isPatient,
         go(leave) {

@@ -5,6 +5,7 @@ import { ask, askRaw } from '../support/ask.ts'
 import { testDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestIdentity } from '../support/identity.ts'
+import { slowUpload } from '../support/slow-upload.ts'
 
 const database = await testDatabase(t)
 const identity = await startTestIdentity(t)
@@ -94,22 +95,15 @@ t.test('is not ready without its database, and says 503 without saying why', asy
 })
 
 t.test('stops as it should: not ready at once, serving while it drains, running requests to their end', async (t) => {
-  const stopping = await startApiOn(t, { database, identity, settings: { DRAIN_SECONDS: '3' } })
+  const stopping = await startApiOn(t, { database, identity, settings: { DRAIN_SECONDS: '10' } })
   const { port } = stopping
+  // Its first reading takes long.
+  t.equal((await ask(port, { path: '/openapi.json' })).status, 200)
   const idle = connect(port, '127.0.0.1')
   const ended = new Promise((resolve) => idle.once('close', resolve))
   idle.on('error', () => {}).resume()
   // A request whose body is still arriving when the server stops.
-  const login = JSON.stringify({ email: 'a@b.example', password: 'x' })
-  const slow = connect(port, '127.0.0.1')
-  let answer = ''
-  slow.on('data', (chunk: Buffer) => {
-    answer += chunk.toString()
-  })
-  const answered = new Promise((resolve) => slow.once('close', resolve))
-  slow.write(
-    `POST /v1/api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${login.length}\r\n\r\n`,
-  )
+  const upload = await slowUpload({ database, identity }, port)
   // Answers on later connections: both that were opened before them have been accepted.
   t.equal((await ask(port, { path: '/health' })).status, 200)
   const closed = stopping.close()
@@ -120,9 +114,7 @@ t.test('stops as it should: not ready at once, serving while it drains, running 
   const isRefused = (error: { code?: string }) => error.code === 'ECONNREFUSED'
   await eventually('nobody who listens', () => ask(port, { path: '/health' }).then(() => false, isRefused))
   await ended
-  slow.write(login)
-  await answered
-  t.match(answer, /^HTTP\/1\.1 404/, 'the proxied sign-in is not configured here, and that answer arrived')
+  t.match(await upload.finish(), /^HTTP\/1\.1 415/, 'no picture, and that answer arrived')
   await closed
   await stopping.close()
 })

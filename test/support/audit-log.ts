@@ -80,6 +80,9 @@ export async function sealAll(admin: pg.Pool): Promise<void> {
     from (select txid, serial from placed order by txid desc, serial desc limit 1) last`)
 }
 
+/** Days are counted from here, also once midnight has passed. */
+const started = Date.now()
+
 /** `2026-11-21T09:30:00Z` so many days ago. */
 export const daysAgo = (days: number, time = '09:30:00.000000'): string =>
-  `${new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10)}T${time}Z`
+  `${new Date(started - days * 86_400_000).toISOString().slice(0, 10)}T${time}Z`

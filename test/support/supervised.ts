@@ -12,6 +12,8 @@ import { openLog } from '../../lib/runtime/log.ts'
  * they are never ready. They say so at GET / of PORT, and SIGUSR1 makes one hang, or end with 7 at SIGTERM.
  */
 const [kind = ''] = process.argv.slice(2)
+/** How long a process may take to begin, and one that never does. */
+const [BEGIN_MS, MUTE_MS] = [30_000, 8000]
 const log = openLog({ program: 'supervised', isShared: true })
 
 if (cluster.isPrimary) await superviseTwo()
@@ -19,12 +21,17 @@ else await serve()
 
 async function superviseTwo(): Promise<void> {
   const life = lifecycle(log, { deadlineMs: 20_000, exit: true })
+  let isOn = false
+  const patience = { askMs: 1000, maxMissed: 6, beginMs: BEGIN_MS, stopMs: 15_000 }
   const all = supervise({
     count: 2,
     execArgv: process.execArgv,
-    patience: { askMs: 500, maxMissed: 4, beginMs: 8000, stopMs: 15_000 },
+    patience,
     log,
-    onDied: () => {},
+    onDied() {
+      // With those that begin it is patient: a machine may be slow.
+      patience.beginMs = isOn && kind === 'mute' ? MUTE_MS : BEGIN_MS
+    },
     onGivenUp(why) {
       process.exitCode = 1
       void life.stop(why)
@@ -34,7 +41,6 @@ async function superviseTwo(): Promise<void> {
     if (!(await all.stop())) process.exitCode = 1
   })
   const { execPath } = process
-  let isOn = false
   process.on('SIGUSR2', () => {
     isOn = !isOn
     if (kind === 'no-spawn') process.execPath = isOn ? '/nothing' : execPath

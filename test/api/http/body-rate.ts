@@ -116,9 +116,9 @@ t.test('a client is not blamed for a handler that does not read', async (t) => {
 })
 
 t.test('nor for the time before the server begins to read', async (t) => {
-  const authenticate = () => sleep(800, PEOPLE['ann'] as Actor)
+  const authenticate = () => sleep(2000, PEOPLE['ann'] as Actor)
   const { port } = await serveRoutes(t, routes, { db: noDatabase, bodyLimits, authenticate })
-  const { socket, answer } = await drip('/fast', 10, 20, { length: 200, port })
+  const { socket, answer } = await drip('/fast', 40, 5, { length: 200, port })
   await eventually('an answer', answer)
   t.match(answer(), /^HTTP\/1\.1 204/)
   socket.destroy()

@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { databaseShares, documentShares, MAX_WAIT_MS } from '../../../api/limits/capacity.ts'
 import { type Leave, mayTake, openShares, type ShareRules } from '../../../api/limits/shares.ts'
 
 const RULES: ShareRules = { total: 5, perCaller: 3, reserve: 1, waiting: 2, waitMs: 60_000 }
@@ -85,4 +87,21 @@ t.test('and it waits as long as it takes', async (t) => {
   await free(0)
   await begun
   t.strictSame(order.slice(3), ['b', 'begun'])
+})
+
+t.test('so does every request while the limits are switched off, in its own queue', async (t) => {
+  for (const rules of [documentShares(0), databaseShares(10, 0)]) {
+    const { shares, order, enter, free } = stage(rules)
+    for (let n = 0; n < rules.perCaller; n++) await enter('a', 'first')
+    const waiting = Array.from({ length: 1000 }, () => enter('a', 'later'))
+    // A timer of Infinity ends after a millisecond.
+    await sleep(20)
+    t.type(shares.enter('b'), 'function', 'another caller waits for none of them')
+    for (let n = 0; n < rules.perCaller + waiting.length; n++) await free(n)
+    await Promise.all(waiting)
+    t.equal(order.length, rules.perCaller + waiting.length)
+    t.equal(shares.taken(), 1, 'of the other caller')
+  }
+  for (const rules of [documentShares(1), databaseShares(10, 1)]) t.equal(rules.waitMs, MAX_WAIT_MS)
+  t.equal(databaseShares(10, 0).waitMs, Number.POSITIVE_INFINITY)
 })

@@ -127,10 +127,14 @@ t.test(
     const writing = writeAll(aggregates, versions)
     for (const after of [30, 90]) {
       await handled(aggregates, after)
-      const { rowCount } = await admin.query(
-        `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted and objsubid = 2`,
-      )
-      t.equal(rowCount, 1, 'one connection holds the turn')
+      const ended = await eventually('a connection that holds the turn', async () => {
+        const { rowCount } = await admin.query(
+          `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted and objsubid = 2
+             and database = (select oid from pg_database where datname = current_database())`,
+        )
+        return rowCount
+      })
+      t.equal(ended, 1, 'one connection holds the turn')
     }
     await writing
     await handled(aggregates, 180)

@@ -191,7 +191,8 @@ t.test('a store that asks for fewer requests is asked by fewer at once, and no i
       const when = refused < 4 ? 'before' : 'after'
       busiest[when] = Math.max(busiest[when], busy)
       // Time for the others to come, also on a slow machine.
-      for (let n = 0; n < 100 && busiest.before < 4; n++) await sleep(20)
+      const others = { before: 4, after: 2 }
+      for (let n = 0; n < 500 && busiest[when] < others[when]; n++) await sleep(20)
       await sleep(20)
       busy -= 1
       if (refused >= 4) return store.deletePrefix(prefix)
@@ -336,7 +337,7 @@ t.test('what a process says that was told to end replaces no other end', async (
 
 t.test('a process that hangs gives up and says so; one that waits for its turn does not hang', async (t) => {
   const [stuck = ''] = await trashed(3)
-  const stallMs = 600
+  const stallMs = 2000
   const hanging: ObjectStore = {
     ...store,
     deletePrefix: (prefix) => (prefix.includes(stuck) ? new Promise(() => {}) : store.deletePrefix(prefix)),
@@ -353,8 +354,8 @@ t.test('a process that hangs gives up and says so; one that waits for its turn d
   t.match(next, { ended: 'Finished', purged: 3, reason: undefined })
 
   await trashed(2)
-  // The second of them waits for a second and a half.
-  const bytesPerSecond = Math.round(next.bytes / 3 / 1.5)
+  // The second of them waits for twice as long.
+  const bytesPerSecond = Math.round(next.bytes / 3 / ((2 * stallMs) / 1000))
   t.match(await carry({ bytesPerSecond }, { stallMs }), { ended: 'Finished', purged: 2 })
 })
 

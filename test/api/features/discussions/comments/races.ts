@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { findComment } from '../../../../../api/features/discussions/comments/queries.ts'
 import { startTestApi, uuidOf } from '../../../../support/api.ts'
@@ -268,6 +269,14 @@ t.test('a media item that is purged while an edit keeps it is left out', async (
   t.match(answer, { status: 200, data: { media_ids: [stays] } })
 })
 
+/** A busy machine may let a request wait too long for a lock, which is 503 and changes nothing: it is sent again. */
+async function untilAnswered(request: () => ReturnType<typeof edit>): ReturnType<typeof edit> {
+  const answer = await request()
+  if (answer.status !== 503) return answer
+  await sleep(200)
+  return untilAnswered(request)
+}
+
 t.test('everything at once, many times: nothing deadlocks, and nothing changes after the archive', async (t) => {
   const party = await event()
   const paths = await Promise.all(Array.from({ length: 4 }, () => posted(another, at(party))))
@@ -283,8 +292,9 @@ t.test('everything at once, many times: nothing deadlocks, and nothing changes a
       () => (i > 30 ? remove(path) : call(another, 'DELETE', `/api/media/${org}/${photos[i % 4]}`)),
     ][Math.floor(i / 4) % 4] as () => ReturnType<typeof edit>
   })
-  const answers = await Promise.all(requests.map((request) => request()))
+  const answers = await Promise.all(requests.map(untilAnswered))
   for (const { status, code } of answers) t.ok([200, 201, 204, 404, 422].includes(status), `${status} ${code}`)
+  t.notMatch(JSON.stringify(api.logged), /40P01|deadlock/)
   const posts = answers.filter(({ status, data }) => status === 201 && data.comment_id).length
   const [made] = await sql('select count(*)::int as n from comments where event_id = $1', [party.id])
   t.equal(made?.n, 4 + posts)
