@@ -174,6 +174,8 @@ function partOptions(pass: EncodePass, part: PassPart, folder: string): string[]
     ...['-f', 'hls', '-hls_time', (timeline.segmentSeconds - (1.5 * den) / num).toFixed(6)],
     ...['-hls_playlist_type', 'event', '-start_number', String(part.firstSegment)],
     ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streamsOf(pass).join(' ')],
+    // Its packets are numbered anew, which decoders would take for a loss.
+    ...['-hls_segment_options', 'mpegts_flags=initial_discontinuity'],
     ...['-hls_segment_filename', `${folder}/%v${part.tag}_%05d.ts`, `${folder}/%v.m3u8`],
   ]
 }

@@ -6,6 +6,8 @@ import type { ByteRange } from './protocol.ts'
 /** Seconds of the source that a chunk's encoder reads; `to` is undefined for the last one. */
 export interface TimeRange {
   from: number
+  /** When its first picture is shown. The decoder has it only if it was stored for a time since `from`. */
+  start: number
   to: number | undefined
 }
 
@@ -14,6 +16,8 @@ export interface FileRanges {
   header: ByteRange[]
   /** Of each time range. */
   ranges: ByteRange[]
+  /** The first picture of a range is older than what its decoder reads: the next one would be shown in its place. */
+  hasGap: boolean
 }
 
 export interface PacketAt {
@@ -29,6 +33,8 @@ export interface PacketAt {
 const SLACK_BYTES = 1024 * 1024
 /** Clusters of Matroska need not begin with a keyframe; writers make them up to five seconds or some megabytes long. */
 const CLUSTER_BYTES = 16 * 1024 * 1024
+/** Containers round times to milliseconds. */
+const ROUNDING_SECONDS = 0.001
 const OPENING_BYTES = 4 * 1024 * 1024
 
 /**
@@ -37,7 +43,8 @@ const OPENING_BYTES = 4 * 1024 * 1024
  * the packets; readers then take the whole file. Pure.
  */
 export function openRangeScan(times: readonly TimeRange[], fileBytes: number, slackBytes = SLACK_BYTES) {
-  const found = times.map((time) => ({ time, from: fileBytes, to: 0, keys: [0, 0] as [number, number] }))
+  // What comes before the first picture of a video shows that one.
+  const found = times.map((time): Found => ({ time, from: fileBytes, to: 0, keys: [0, 0], isGap: time.start > 0 }))
   let [first, last] = [fileBytes, 0]
 
   return {
@@ -45,26 +52,36 @@ export function openRangeScan(times: readonly TimeRange[], fileBytes: number, sl
       if (!(at >= 0 && bytes > 0 && at + bytes <= fileBytes)) return
       first = Math.min(first, at)
       last = Math.max(last, at + bytes)
-      for (const one of found) {
-        const { from, to = Number.POSITIVE_INFINITY } = one.time
-        // The last two keyframes at or before its beginning.
-        if (isKey && pts <= from) one.keys = [one.keys[1], at]
-        if (pts < from || pts > to) continue
-        one.from = Math.min(one.from, at)
-        one.to = Math.max(one.to, at + bytes)
-      }
+      for (const one of found) look(one, { pts, bytes, at, isKey })
     },
     end: (): FileRanges => ({
       header: [
         [0, Math.min(fileBytes, first + OPENING_BYTES)],
         [last, fileBytes],
       ],
+      hasGap: found.some(({ isGap }) => isGap),
       ranges: found.map(({ from, to, keys: [key] }) => [
         Math.max(0, Math.min(from, key) - slackBytes),
         Math.min(fileBytes, Math.max(from, to) + SLACK_BYTES),
       ]),
     }),
   }
+}
+
+interface Found extends Record<'from' | 'to', number> {
+  time: TimeRange
+  /** The last two keyframes at or before its beginning. */
+  keys: [number, number]
+  isGap: boolean
+}
+
+function look(found: Found, { pts, bytes, at, isKey }: PacketAt): void {
+  const { from, start, to = Number.POSITIVE_INFINITY } = found.time
+  if (isKey && pts <= from) found.keys = [found.keys[1], at]
+  if (pts < from || pts > to) return
+  if (pts <= start + ROUNDING_SECONDS) found.isGap = false
+  found.from = Math.min(found.from, at)
+  found.to = Math.max(found.to, at + bytes)
 }
 
 const LIMIT_MS = 600_000

@@ -8,17 +8,18 @@ import type { Chunk } from './layout.ts'
 import { planId, type SharedPlan, sharedSource } from './protocol.ts'
 import type { LeadOptions } from './sharing.ts'
 
-/** Undefined where the file cannot be read in parts. */
+/** Undefined where the file cannot be read in parts, as one that shows a picture for longer than a decoder looks back. */
 export async function planOf(o: LeadOptions, { chunks, fullFrom }: Cut): Promise<SharedPlan | undefined> {
   const { source, ladder, segmentSeconds, sharing } = o
   const timeline = timelineOf(ladder, segmentSeconds)
   const { size } = await stat(o.sourcePath)
   const times = chunks.map((chunk) => {
-    const { seekSeconds, readSeconds } = windowOf(source, timeline, partOf(chunk))
-    return { from: seekSeconds, to: readSeconds === undefined ? undefined : seekSeconds + readSeconds }
+    const { seekSeconds, startSeconds, readSeconds } = windowOf(source, timeline, partOf(chunk))
+    const to = readSeconds === undefined ? undefined : seekSeconds + readSeconds
+    return { from: seekSeconds, start: startSeconds, to }
   })
   const found = await scanRanges(o.sourcePath, { source, times, fileBytes: size, signal: o.signal })
-  if (!found) return undefined
+  if (!found || found.hasGap) return undefined
   const shared = { grid: timeline.grid, segmentSeconds, renditions: [...ladder], accelerator: o.accelerator }
   const pass = { ...shared, preset: o.preset }
   const plan = {

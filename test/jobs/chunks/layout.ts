@@ -193,9 +193,9 @@ t.test('of the source a pod reads the index, and from the keyframe before its ch
   const size = 400 * MB
   const scan = openRangeScan(
     [
-      { from: 0, to: 40 },
-      { from: 58, to: 100 },
-      { from: 98, to: undefined },
+      { from: 0, start: 0, to: 40 },
+      { from: 58, start: 60, to: 100 },
+      { from: 98, start: 100, to: undefined },
     ],
     size,
   )
@@ -204,7 +204,8 @@ t.test('of the source a pod reads the index, and from the keyframe before its ch
     scan.add({ pts: k % 2 === 0 ? k + 1 : k - 1, bytes: 2 * MB, at: (10 + 2 * k) * MB, isKey: k % 10 === 1 })
   }
   scan.add({ pts: 3, bytes: 10, at: size - 5, isKey: false })
-  const { header, ranges } = scan.end()
+  const { header, ranges, hasGap } = scan.end()
+  t.notOk(hasGap)
   t.strictSame(header, [
     [0, 14 * MB],
     [310 * MB, size],
@@ -217,6 +218,28 @@ t.test('of the source a pod reads the index, and from the keyframe before its ch
       [171, 311],
     ],
   )
+})
+
+t.test('a picture that is shown at the beginning of a chunk has to be among those that its pod decodes', async (t) => {
+  for (const [what, shownAt, hasGap] of [
+    ['one each second', [0, 1, 2, 57, 58, 59, 60, 61], false],
+    ['one just before it', [0, 59.9, 70], false],
+    ['one as old as what is decoded', [0, 58, 70], false],
+    ['an older one', [0, 57.9, 70], true],
+    ['the very first one, as of a song with a still', [0, 60.5], true],
+    ['a video that begins late', [0.5, 59.9], false],
+    ['one at its time, rounded', [0, 60.0005], false],
+  ] as const) {
+    const scan = openRangeScan(
+      [
+        { from: 0, start: 0, to: 62.5 },
+        { from: 58, start: 60, to: undefined },
+      ],
+      1000,
+    )
+    for (const [k, pts] of shownAt.entries()) scan.add({ pts, bytes: 10, at: 10 * k, isKey: true })
+    t.equal(scan.end().hasGap, hasGap, what)
+  }
 })
 
 t.test('only what is missing is read', async (t) => {

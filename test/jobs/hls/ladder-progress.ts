@@ -1,5 +1,7 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { probe } from '../../../jobs/ffmpeg/probe.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { runLadder } from '../../../jobs/hls/ladder-run.ts'
@@ -11,13 +13,17 @@ import { quietLog } from '../../support/quiet-log.ts'
 
 /** What a ladder says of its progress itself: the tracker of a job hides steps back. */
 
-t.test('progress goes on from where the first pass was overtaken, to the end', async (t) => {
-  const place = t.testdir({ hls: {}, store: {} })
-  const { signal } = new AbortController()
-  const PATH = process.env['PATH']
+const PATH = process.env['PATH']
+t.teardown(() => (process.env['PATH'] = PATH))
+
+async function encode(t: Test) {
+  const place = await mkdtemp(join(tmpdir(), 'keepsake-progress-'))
+  t.teardown(() => rm(place, { recursive: true, force: true }))
+  process.env['PATH'] = PATH
   process.env['PATH'] = await pacedPath(place, { ahead: 10, others: 50, smallest: '180p' })
-  t.teardown(() => (process.env['PATH'] = PATH))
+  const { signal } = new AbortController()
   const [sourcePath, folder] = [await clip('longStill'), join(place, 'hls')]
+  await mkdir(folder)
   const source = await probe(sourcePath, signal)
   const store = openFolderStore({ folder: join(place, 'store') })
   t.teardown(() => store.close())
@@ -33,6 +39,14 @@ t.test('progress goes on from where the first pass was overtaken, to the end', a
     onProgress: (fraction) => said.push(fraction),
     onPlayable: () => undefined,
   })
+  return { said, planReason }
+}
+
+t.test('progress goes on from where the first pass was overtaken, to the end', async (t) => {
+  let { said, planReason } = await encode(t)
+  // On a machine that is held up just then, the first pass goes on, as is right.
+  for (let tries = 1; tries < 4 && planReason.startsWith('180p in a pass of its own'); tries++)
+    ({ said, planReason } = await encode(t))
   t.match(planReason, /^180p ran ahead/)
   const fractions = said.filter((what) => typeof what === 'number')
   const before = said.slice(0, said.indexOf(planReason)).filter((what) => typeof what === 'number')

@@ -43,6 +43,17 @@ const segmentsOf = ({ seconds, segmentSeconds }: Clip) => seconds / segmentSecon
  */
 const quick = async (bench: Bench) => ({ PATH: await pacedPath(bench.folder, { ahead: 10, others: 16 }) })
 
+/**
+ * A machine that is held up for a second while it is decided shows a slower first pass than the paced one, and then nothing
+ * takes over, as is right. Where the plan says so, `attempt` is made once more.
+ */
+async function overtaken<T extends { planReason: string | undefined }>(attempt: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const made = await attempt()
+    if (tries === 4 || !made.planReason?.startsWith('360p in a pass of its own')) return made
+  }
+}
+
 const playlist = async (bench: Bench, name: string): Promise<MediaPlaylist> =>
   parseMediaPlaylist(await bench.text(`${name}.m3u8`).catch(() => '')) ?? { segments: [], ended: false }
 const listed = async (bench: Bench, name: string) => (await playlist(bench, name)).segments.map((s) => s.uri)
@@ -115,12 +126,16 @@ async function hasEnded(t: Test, bench: Bench, { streams }: Clip): Promise<void>
 
 t.test('the smallest rendition runs ahead, and one process makes everything after it', async (t) => {
   const { longStill } = CLIPS
-  const bench = await transcodeBench(t)
-  const receiver = await progressReceiver(t)
-  const progress = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x' }
-  const input = await bench.inputOf(await clip('longStill'))
-  const running = bench.run([input], specOf(longStill), { ...(await quick(bench)), ...progress })
-  const [{ wrong, lengths }, { exit, output, result }] = await Promise.all([watch(bench, longStill, running), running])
+  const { bench, reports, seen, ended } = await overtaken(async () => {
+    const bench = await transcodeBench(t)
+    const { reports, url } = await progressReceiver(t)
+    const env = { ...(await quick(bench)), PROGRESS_URL: url, PROGRESS_TOKEN: 'x' }
+    const running = bench.run([await bench.inputOf(await clip('longStill'))], specOf(longStill), env)
+    const [seen, ended] = await Promise.all([watch(bench, longStill, running), running])
+    return { bench, reports, seen, ended, planReason: ended.result?.planReason }
+  })
+  const { wrong, lengths } = seen
+  const { exit, output, result } = ended
   t.equal(exit, 0, 'exits with 0', { output })
   t.strictSame(wrong, [], 'playlists grow, and what they list is there')
   t.ok(lengths.size > 5, `${lengths.size} lengths were seen`)
@@ -132,7 +147,6 @@ t.test('the smallest rendition runs ahead, and one process makes everything afte
   t.equal(result?.planReason, planReason)
   const ahead = Number(/for (\d+) s/.exec(planReason ?? '')?.[1])
   t.ok(ahead < longStill.seconds / 2, `${ahead} s of ${longStill.seconds}`)
-  const { reports } = receiver
   t.match(reports.find((r) => r.planReason)?.planReason, /^360p (in a pass of its own|ran ahead)/)
   t.match(reports.at(-1)?.planReason, /^360p ran ahead/)
 
@@ -178,11 +192,14 @@ t.test('a process for all that would be slower than playing does not take over',
 
 t.test('death between the two processes leaves what plays, and another attempt may decide otherwise', async (t) => {
   const { longStill } = CLIPS
-  const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('longStill'))
-  // The same profile from other settings: no file of the two attempts is the same.
-  const env = { ...(await quick(bench)), X264_PRESET: 'superfast' }
-  const { killedBy } = await bench.run([input], specOf(longStill), { ...env, KEEPSAKE_FAILPOINT: 'job.ran-ahead' })
+  const { bench, input, killedBy } = await overtaken(async () => {
+    const bench = await transcodeBench(t)
+    const input = await bench.inputOf(await clip('longStill'))
+    // The same profile from other settings: no file of the two attempts is the same.
+    const env = { ...(await quick(bench)), X264_PRESET: 'superfast', KEEPSAKE_FAILPOINT: 'job.ran-ahead' }
+    const { killedBy, result } = await bench.run([input], specOf(longStill), env)
+    return { bench, input, killedBy, planReason: result?.planReason }
+  })
   t.equal(killedBy, 'SIGKILL')
   t.notOk((await bench.keys()).includes('manifest.json'))
   const early = await bench.checkout()
@@ -203,21 +220,27 @@ t.test('death between the two processes leaves what plays, and another attempt m
   t.strictSame(gaps, Array(segmentsOf(longStill) - 1).fill(1), 'no frame is missing or twice where they meet')
 })
 
+/** One attempt dies once another process has begun, and the next one is through. */
+async function killedAndAgain(t: Test, bench: Bench) {
+  const input = await bench.inputOf(await clip('longSparse'))
+  const given = [[input], specOf(CLIPS.longSparse), await quick(bench)] as const
+  const job = bench.start(...given)
+  const hasBegun = async () => (await listed(bench, '720p')).length > 0
+  await eventually('a segment of the other process', hasBegun, undefined, 50)
+  job.process.kill('SIGKILL')
+  t.equal((await job.finished).killedBy, 'SIGKILL')
+  return bench.run(...given)
+}
+
 t.test('death while the other process replaces what ran ahead loses nothing', async (t) => {
   const { longSparse } = CLIPS
-  const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('longSparse'))
-  const env = await quick(bench)
-  async function attempts() {
-    const job = bench.start([input], specOf(longSparse), env)
-    const hasBegun = async () => (await listed(bench, '720p')).length > 0
-    await eventually('a segment of the other process', hasBegun, undefined, 50)
-    job.process.kill('SIGKILL')
-    t.equal((await job.finished).killedBy, 'SIGKILL')
-    return bench.run([input], specOf(longSparse), env)
-  }
-  const both = attempts()
-  const [{ wrong }, { exit, output, result }] = await Promise.all([watch(bench, longSparse, both), both])
+  const { bench, wrong, ended } = await overtaken(async () => {
+    const bench = await transcodeBench(t)
+    const both = killedAndAgain(t, bench)
+    const [{ wrong }, ended] = await Promise.all([watch(bench, longSparse, both), both])
+    return { bench, wrong, ended, planReason: ended.result?.planReason }
+  })
+  const { exit, output, result } = ended
   t.equal(exit, 0, 'exits with 0', { output })
   t.strictSame(wrong, [], 'what players knew of the first attempt stays listed and is there')
   t.match(result?.planReason, /^360p ran ahead/)
@@ -228,16 +251,17 @@ t.test('death while the other process replaces what ran ahead loses nothing', as
 })
 
 t.test('a source that ends early is found out by the other process, and nothing of it is left', async (t) => {
-  const bench = await transcodeBench(t)
-  const receiver = await progressReceiver(t)
-  const progress = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x' }
-  const input = await bench.inputOf(await clip('longStillTruncated'))
-  const { exit, result, output } = await bench.run([input], specOf(CLIPS.longStill), {
-    ...(await quick(bench)),
-    ...progress,
+  const { bench, ended, planReason } = await overtaken(async () => {
+    const bench = await transcodeBench(t)
+    const { reports, url } = await progressReceiver(t)
+    const env = { ...(await quick(bench)), PROGRESS_URL: url, PROGRESS_TOKEN: 'x' }
+    const input = await bench.inputOf(await clip('longStillTruncated'))
+    const ended = await bench.run([input], specOf(CLIPS.longStill), env)
+    return { bench, ended, planReason: reports.at(-1)?.planReason }
   })
+  const { exit, result, output } = ended
   t.match(result, { ok: false, outputs: [{ reason: 'Truncated' }] }, output)
   t.equal(exit, EXIT.inputBad)
-  t.match(receiver.reports.at(-1)?.planReason, /^360p ran ahead/)
+  t.match(planReason, /^360p ran ahead/)
   t.strictSame(await bench.keys(), [])
 })
