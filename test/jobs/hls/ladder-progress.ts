@@ -19,6 +19,7 @@ t.teardown(() => (process.env['PATH'] = PATH))
 async function encode(t: Test) {
   const place = await mkdtemp(join(tmpdir(), 'keepsake-progress-'))
   t.teardown(() => rm(place, { recursive: true, force: true }))
+  // A paced ffmpeg runs the one that is found, which must not be another paced one.
   process.env['PATH'] = PATH
   process.env['PATH'] = await pacedPath(place, { ahead: 10, others: 50, smallest: '180p' })
   const { signal } = new AbortController()
