@@ -70,7 +70,7 @@ export async function emptyFolder(folder: string): Promise<void> {
   await mkdir(folder)
 }
 
-/** All passes together. Throws where the renditions do not span the same frames: on a GPU, the CPU may take its place. */
+/** All passes together. Throws where the renditions do not span the same frames: of a GPU, the error lets the CPU make them. */
 export function ladderOf(
   run: Pick<LadderRun, 'accelerator' | 'copied'>,
   passes: readonly (MadePass | undefined)[],

@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { outputType } from '../../lib/contract/output-types.ts'
-import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
 import { ObjectTooLarge, readText } from '../../lib/runtime/object-store/read-text.ts'
 import { TransientError } from '../runtime/failure.ts'
 import { formatMediaPlaylist, type MediaPlaylist, parseMediaPlaylist, type Segment } from './media-playlist.ts'
@@ -127,7 +127,9 @@ export function openPublisher({ store, prefix, folder, targetSeconds, signal }: 
       const playlist = parseMediaPlaylist(await readText(store, key, { maxBytes: MAX_PLAYLIST_BYTES, signal }))
       return playlist && { playlist, etag: stored.etag }
     } catch (error) {
-      if (error instanceof ObjectTooLarge) return undefined
+      // The other one may have withdrawn it meanwhile.
+      const isGone = error instanceof StoreError && error.code === 'NotFound'
+      if (isGone || error instanceof ObjectTooLarge) return undefined
       throw error
     }
   }

@@ -140,6 +140,7 @@ t.test('several photos are chosen in the library and added', async (t: Test) => 
   const list = /\/api\/media\/org_\w+\?/
   await ann.route(list, async (route) => {
     const response = await route.fetch()
+    if (!response.ok()) return route.fulfill({ response })
     const { data } = z.object({ data: Items }).parse(await response.json())
     const media = data.media.map((m) => (m.original_filename === 'live.jpg' ? { ...m, ...CONVERTING } : m))
     await route.fulfill({ response, json: { data: { ...data, media } } })

@@ -184,7 +184,7 @@ const STEPS = `
   globalThis.steps = new Set()
   new MutationObserver(() => steps.add(document.querySelector('.highlight-progress .step')?.textContent))
     .observe(document.querySelector('#content'), { childList: true, characterData: true, subtree: true })`
-/** The highlight of about six seconds that plays; undefined while its player begins anew. */
+/** The highlight that plays; undefined while its player begins anew, with less than all of it. */
 const playing = () =>
   ann.evaluate<{ length: number; height: number } | undefined>(
     `((v) => (v?.currentTime > 0.5 && v.videoHeight > 0 && Math.abs(v.duration - 6) < 0.6 ? { length: v.duration, height: v.videoHeight } : undefined))(document.querySelector('.highlight-stage video'))`,
@@ -206,8 +206,7 @@ t.test('it is watched being made, and plays', async (t: Test) => {
   t.ok(steps.some((step) => /^(Waiting|Fetching|Item \d of 3|Finishing)/.test(step)))
   // Its player begins anew once it is finished.
   const { length: seconds, height } = await eventually('the whole of it to play', playing)
-  t.ok(Math.abs(seconds - 6) < 0.6, `lasts ${seconds} s`)
-  t.ok(height > 0)
+  t.comment(`lasts ${seconds} s, ${height} lines`)
   t.match(await ann.locator('.highlight-words .facts').textContent(), /^0:06 · 3 items · Crossfades/)
   t.equal(await ann.locator('.highlight-music').textContent(), `Waves · ${attributionOf('Waves')}, CC BY 4.0`)
   t.equal(await ann.locator('.highlight-stage select').inputValue(), '-1', 'with a choice of its renditions')

@@ -14,8 +14,8 @@ const TAIL = 'no\r\n--x--\r\n'
 
 /**
  * A file of a member whose last bytes arrive only when they are asked to: an API waits half a minute for them. Resolves when
- * the first ones are sent. `finish` sends the rest, and resolves with the answer once the API has closed the connection. It
- * is 415: what was sent is no picture.
+ * the first ones are sent. `finish` sends the rest, and resolves with the answer once the API has closed the connection. The
+ * answer is 415: what was sent is no picture.
  */
 export async function slowUpload({ database, identity }: World, port: number) {
   const [orgId, userId] = [newUuid(), newUuid()]

@@ -12,7 +12,7 @@ import { openLog } from '../../lib/runtime/log.ts'
  * they are never ready. They say so at GET / of PORT, and SIGUSR1 makes one hang, or end with 7 at SIGTERM.
  */
 const [kind = ''] = process.argv.slice(2)
-/** How long a process may take to begin, and one that never does. */
+/** How long the supervisor waits for a process to begin, and for one that is known to be mute. */
 const [BEGIN_MS, MUTE_MS] = [30_000, 8000]
 const log = openLog({ program: 'supervised', isShared: true })
 

@@ -38,7 +38,7 @@ export function newAlbumMedia(path, { onChanged, onTaken, onSaved }) {
   /** Every change of an album gives it a new time; only a deleted or restored media item does not, and it counts. */
   async function look({ updated_at, media_count }) {
     const now = [updated_at, media_count].join()
-    // Asking now would overtake the request that makes an order anew.
+    // While a person holds an item the answer would be dropped; while an order is saved, asking would overtake the request that makes it anew.
     if (held || isSaving || (state === now && !isConverting())) return
     const before = changes
     const isNewest = await pager.again()

@@ -25,7 +25,7 @@ export function Tile({ m, does, mark, children }) {
   const duration = knownDuration(m)
   const long = duration === undefined ? '' : clock(duration)
   const what = isPlayable(m) ? 'Play' : KINDS[kind]
-  // It ends with what the badge and the state show, in their order: people who speak to their device say what they see.
+  // The name contains what the badge and the state show, in their order: people who speak to their device say what they see.
   const label = [`${what} ${nameOf(m)}`, day(m.captured_at ?? m.created_at), long, text].filter(Boolean).join(', ')
   const chosen = mark && { 'aria-pressed': String(mark.isChosen), disabled: mark.isThere, 'data-place': mark.place }
   return html`

@@ -73,7 +73,16 @@ export const unshown = () => (following !== undefined || isShown(named()) ? unde
 function leave(entries) {
   if (depth() === 0) return
   following = stack.length - entries
-  goneBack = new Promise((resolve) => addEventListener('popstate', () => setTimeout(resolve), { once: true }))
+  goneBack = new Promise((resolve) => {
+    const look = () => {
+      if (following !== undefined) return
+      removeEventListener('popstate', look)
+      setTimeout(resolve)
+    }
+    addEventListener('popstate', look)
+    // A step that the person takes at the same time may keep the history from following.
+    setTimeout(resolve, 1000)
+  })
   history.go(-entries)
 }
 

@@ -8,7 +8,10 @@ import type { Chunk } from './layout.ts'
 import { planId, type SharedPlan, sharedSource } from './protocol.ts'
 import type { LeadOptions } from './sharing.ts'
 
-/** Undefined where the file cannot be read in parts, as one that shows a picture for longer than a decoder looks back. */
+/**
+ * Undefined where the file cannot be read in parts, such as one that shows a picture for longer than a decoder looks back where a
+ * chunk begins.
+ */
 export async function planOf(o: LeadOptions, { chunks, fullFrom }: Cut): Promise<SharedPlan | undefined> {
   const { source, ladder, segmentSeconds, sharing } = o
   const timeline = timelineOf(ladder, segmentSeconds)

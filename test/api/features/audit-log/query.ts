@@ -19,7 +19,7 @@ const personalData = testPersonalData(db)
 
 /** One page. */
 const query = (json: object = {}) => call(root, 'POST', '/admin/audit/query', { json })
-/** The same once its entries were counted: on a slow machine that may take longer than it is worth. */
+/** The same, once it has a total: the API leaves it out where counting takes too long. */
 const counted = (json: object) =>
   eventually('a total', async () => {
     const { data } = await query(json)

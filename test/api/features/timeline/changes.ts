@@ -1,7 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { COALESCE_MS } from '../../../../api/features/timeline/changes/hub.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { type Followed, follow } from '../../../support/event-stream.ts'
@@ -57,14 +56,14 @@ t.test('tells the members of an organization at once that something changed, and
   // What set the test up may still be told of behind it.
   t.match(mine.text, /^retry: \d+\nid: \S+\n\n/, 'a position, which fires no event')
   await settled(mine, friend)
-  const before = changes(mine)
-  const at = performance.now()
-  await bump(ours)
-  await eventually('the event', () => changes(mine) > before && changes(friend) > 0)
-  const took = performance.now() - at
-  t.comment(`told after ${took.toFixed()} ms`)
-  t.ok(COALESCE_MS < 1000, 'it waits for further changes for less than a second')
-  t.ok(took < 10_000, `${took} ms: not only when the stream ends`)
+  // A slow machine needs more than one try.
+  await eventually('a change that both are told of within a second', async () => {
+    const before = [mine, friend].map(changes)
+    const at = performance.now()
+    await bump(ours)
+    await eventually('the event', () => [mine, friend].every((one, n) => changes(one) > (before[n] ?? 0)))
+    return performance.now() - at < 1000
+  })
   t.strictSame(organizationsOf(mine.events.at(-1)), [api.org])
   t.notOk(
     foreign.events.some((event) => organizationsOf(event).includes(api.org)),

@@ -9,9 +9,8 @@ import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api
 import { planOf, vacuum } from '../../../support/explain.ts'
 import { aMember, anOrganization, join } from '../../../support/organizations.ts'
 
-// Stands still: links and cursors change with the quarter of an hour, and the entity tag of a page with them.
-const started = Date.now()
-const api = await startTestApi(t, { clock: { now: () => new Date(started) } })
+let still: Date | undefined
+const api = await startTestApi(t, { clock: { now: () => still ?? new Date() } })
 const { call, database } = api
 const sql = (text: string, values: unknown[] = []) => database.admin.query(text, values).then(({ rows }) => rows)
 
@@ -427,6 +426,11 @@ t.test('a poll is answered 304 until something changes, of what is seen or of wh
   const s = await scene()
   const { event, comment, reaction, photo } = await everything(s)
   await s.consume()
+  // Links and cursors change with the quarter of an hour, and the entity tag of a page with them.
+  still = new Date()
+  t.teardown(() => {
+    still = undefined
+  })
   let tag = ''
   const poll = async () => {
     const answer = await call(s.ben, 'GET', '/api/users/me/feed', { headers: tag ? { 'if-none-match': tag } : {} })
