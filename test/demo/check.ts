@@ -7,6 +7,8 @@ import { demoFolder } from '../support/demo-run.ts'
  */
 const { makeDemo, isClean } = await demoFolder(t)
 
+// Minutes beside other work.
+t.setTimeout(1_800_000)
 t.test('the photos, the Live Photo, the highlight and the stream are checked, and nothing is left', async (t: Test) => {
   const { ended, output } = makeDemo(t)
   t.equal(await ended, 0, output())

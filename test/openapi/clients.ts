@@ -23,6 +23,8 @@ const TOLERANT = '--additional-properties=disallowAdditionalPropertiesIfNotPrese
 /** Names that the generator makes up for shapes without one. */
 const MADE_UP = /Inner$|^Inline|\d{3}Response$|(All|Any|One)Of|Value$/
 
+// Minutes beside other work.
+t.setTimeout(1_800_000)
 await skipping(t, async () => {
   const { mvn, java, jar } = await ensureGenerator()
   const api = await startTestApi(t)

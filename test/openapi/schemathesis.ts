@@ -15,11 +15,13 @@ import { ensureSchemathesis } from './tools.ts'
  */
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 const DOCUMENT = fileURLToPath(new URL('../../api/openapi.json', import.meta.url))
-/** Cases per operation and phase: the run takes about a minute. */
+/** Cases per operation and phase. */
 const EXAMPLES = 25
 /** Operations that schemathesis.toml switches off. */
 const ENDLESS = ['followFeed']
 
+// Minutes beside other work.
+t.setTimeout(1_800_000)
 await skipping(t, async () => {
   const { python, packages } = await ensureSchemathesis()
   const api = await startTestApi(t)

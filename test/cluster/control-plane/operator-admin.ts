@@ -10,7 +10,8 @@ t.jobs = 16
 const side = () => ({ buffered: true, timeout: 600_000 }) // tap writes into it: one for each
 
 const p = await operatorPlane(t, await controlPlaneWithoutNodes(t))
-const operator = p.operator({ JOB_PRIORITY_CLASSES: '{"interactive":"media-now"}' })
+// Alone: a machine that stands still for as long as a lease would end it.
+const operator = p.operator({ LEADER_ELECTION: 'false', JOB_PRIORITY_CLASSES: '{"interactive":"media-now"}' })
 await operator.logged('workers started')
 await p.plane.kubectl('create', 'priorityclass', 'media-now', '--value=1000')
 

@@ -11,7 +11,13 @@ t.setTimeout(2 * LONG.timeout)
 const side = () => ({ buffered: true, timeout: 600_000 }) // tap writes into it: one for each
 
 const p = await operatorPlane(t, await controlPlaneWithoutNodes(t))
-const operator = p.operator({ JOB_MEMORY: '1Gi', HIGHLIGHT_MEMORY: '1Gi', JOB_MEMORY_MAX: '3Gi' })
+// Alone: a machine that stands still for as long as a lease would end it.
+const operator = p.operator({
+  LEADER_ELECTION: 'false',
+  JOB_MEMORY: '1Gi',
+  HIGHLIGHT_MEMORY: '1Gi',
+  JOB_MEMORY_MAX: '3Gi',
+})
 await operator.logged('workers started')
 
 interface WithMemory {

@@ -7,7 +7,7 @@ import type { OperatorProcess } from '../../support/operator-process.ts'
 import { KITS } from '../../support/program-kinds.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
 
-t.setTimeout(900_000)
+t.setTimeout(1_800_000)
 const side = () => ({ buffered: true, timeout: 600_000 }) // tap writes into it: one for each
 
 interface Scene {

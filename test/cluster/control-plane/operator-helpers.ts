@@ -8,8 +8,8 @@ import { jobsEverMade, type OperatorWorld, operatorPlane } from '../../support/o
 import type { OperatorProcess } from '../../support/operator-process.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
 
-t.setTimeout(600_000)
-const side = () => ({ buffered: true, timeout: 300_000 }) // tap writes into it: one for each
+t.setTimeout(1_800_000)
+const side = () => ({ buffered: true, timeout: 600_000 }) // tap writes into it: one for each
 const LOOK_MS = 240_000
 const INDEX = 'batch.kubernetes.io/job-completion-index'
 const ALONE = { LEADER_ELECTION: 'false' }

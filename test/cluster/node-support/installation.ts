@@ -93,6 +93,8 @@ export interface HeldEncode {
 export async function heldEncode({ namespace, phone }: Installation, path: string): Promise<HeldEncode> {
   const mediaId = await phone.upload(path)
   const resource = await resourceFor(namespace, mediaId)
-  const pod = await namespace.runningPod(resource)
-  return { mediaId, resource, pod, release: await holdEncoder(pod.metadata.uid ?? '') }
+  // A short video may be through before the API says that its pod runs.
+  const begun = await eventually('a pod', async () => (await namespace.podsOf(resource))[0], 240_000, 50)
+  const release = await holdEncoder(begun.metadata.uid ?? '')
+  return { mediaId, resource, pod: await namespace.runningPod(resource), release }
 }

@@ -38,7 +38,8 @@ export async function runOperator(
     METRICS_PORT: '0',
     PROGRESS_KEY: 'a key for tests that is long enough',
     WATCH_NAMESPACE: namespace.name,
-    LEASE_NAMESPACE: namespace.name,
+    // Alone: a machine that stands still for as long as a lease would end it.
+    LEADER_ELECTION: 'false',
     JOB_IMAGE: IMAGE,
     STORE_SECRET,
     ...SMALL,

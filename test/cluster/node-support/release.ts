@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { RETENTION_TARGETS } from '../../../crds/retention-rules.ts'
 import { eventually } from '../../support/eventually.ts'
 import { ensureBinaries } from '../driver/build.ts'
 import { runWith, type TestCluster } from '../driver/cluster.ts'
@@ -14,6 +15,8 @@ const CHART = fileURLToPath(new URL('../../../charts/keepsake', import.meta.url)
 export const RELEASE = 'reunion'
 /** The address of its Service is chosen here: names are resolved for pods, not for who stands beside them. */
 const API_ADDRESS = '10.96.100.1'
+/** The schedule of a policy that has no run of its own accord: once in four years. */
+export const NEVER = '0 0 29 2 *'
 export const API_URL = `http://${API_ADDRESS}`
 
 export interface Release {
@@ -107,6 +110,8 @@ const valuesFor = ({ natsUrl, identity, s3 }: Services) => ({
     extraVolumeMounts: [{ name: 'mail', mountPath: '/mail', readOnly: true }],
   },
   operator: { existingSecret: 'keys' },
+  // No run of its own accord, whatever the time of day: a test gives those that it looks at a schedule of their own.
+  retention: { policies: Object.fromEntries(RETENTION_TARGETS.map((target) => [target, { schedule: NEVER }])) },
   networkPolicies: { objectStore: { cidrs: [`${new URL(s3.endpoint).hostname}/32`] } },
   jobs: { cpu: '100m', memory: '768Mi', scratch: '1Gi' },
 })
