@@ -10,7 +10,7 @@ import { quietLog } from './quiet-log.ts'
 
 type Plane = Pick<Awaited<ReturnType<typeof operatorPlane>>, 'setStatus'> & { plane: TestCluster }
 /** How long a pod that has ended is still there: an operator that has little of the processor sees how it ended. */
-const LINGER_MS = 1500
+const LINGER_MS = 6000
 interface BoundPod extends Pod {
   spec: { nodeName?: string }
 }

@@ -27,7 +27,7 @@ export async function clientOf(cluster: TestCluster, namespace: string, account:
     for (let tries = 1; ; tries++) {
       const status = await askOnce(...given)
       // The API server says so while it makes the storage of a kind whose definition has just come.
-      if (status !== 429 || tries === 20) return status
+      if (status !== 429 || tries === 480) return status
       await sleep(250)
     }
   }

@@ -55,7 +55,7 @@ t.test('the node is away for a while: what runs goes on, and what was cut off is
   const store = openS3Store(ground.s3)
   t.teardown(() => store.close())
   const manifest = `out/${w.name}/spared/manifest.json`
-  await eventually('the manifest, written while the node is away', () => store.head(manifest), 240_000, 500)
+  await eventually('the manifest, written while the node is away', () => store.head(manifest), 400_000, 500)
   t.equal(succeededOf((await w.resource('spared'))?.status)?.status, 'Unknown', 'that it has ended is not known yet')
 
   await bringBack()
