@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { cacheFolder } from '../support/cache-folder.ts'
 import { programPath, runProgram } from '../support/services/process.ts'
+import { threeTries } from '../support/three-tries.ts'
 
 /** What a test needs and a machine may lack: on a continuous integration machine that is a failure, elsewhere a skip. */
 export class Missing extends Error {}
@@ -46,7 +47,7 @@ async function onceInto(folder: string, make: (unfinished: string) => Promise<vo
   await mkdir(cacheFolder(), { recursive: true })
   const unfinished = await mkdtemp(`${folder}.`)
   try {
-    await make(unfinished)
+    await threeTries(() => make(unfinished))
     await rename(unfinished, folder)
   } catch (cause) {
     await rm(unfinished, { recursive: true, force: true })

@@ -3,6 +3,7 @@ import { chmod, copyFile, cp, mkdir, mkdtemp, realpath, rm, symlink, writeFile }
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { threeTries } from '../../support/three-tries.ts'
 import { buildah, run } from './command.ts'
 
 /** Where a short name is looked for first: this stands for the image that the Dockerfile starts from. */
@@ -25,14 +26,11 @@ export async function ensureBase(cache: string): Promise<void> {
     const debian = join(folder, 'debian.tar')
     const acquire = await aptSettings()
     const options = [...acquire, ...SLIM]
-    await run('mmdebstrap', [
-      '--quiet',
-      '--variant=minbase',
-      '--include=ca-certificates',
-      ...options,
-      'bookworm',
-      debian,
-    ])
+    const variant = ['--quiet', '--variant=minbase', '--include=ca-certificates']
+    await threeTries(async () => {
+      await rm(debian, { force: true })
+      await run('mmdebstrap', [...variant, ...options, 'bookworm', debian])
+    })
     const extra = join(folder, 'extra')
     await layNode(extra)
     await commit(cache, version, [debian, extra])

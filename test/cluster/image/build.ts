@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { threeTries } from '../../support/three-tries.ts'
 import { ensureBase } from './base.ts'
 import { buildah, run } from './command.ts'
 
@@ -40,7 +41,8 @@ export async function buildImage(): Promise<BuiltImage> {
 async function build(archive: string): Promise<void> {
   if (existsSync(archive)) return
   await ensureBase(IMAGE_CACHE)
-  await buildah(IMAGE_CACHE, ['build', '--layers', '--force-rm', '--pull-never', '--tag', REFERENCE, REPOSITORY])
+  const args = ['build', '--layers', '--force-rm', '--pull-never', '--tag', REFERENCE, REPOSITORY]
+  await threeTries(() => buildah(IMAGE_CACHE, args))
   const unfinished = `${archive}.part`
   await rm(unfinished, { force: true })
   await buildah(IMAGE_CACHE, ['push', '--quiet', REFERENCE, `docker-archive:${unfinished}:${REFERENCE}`])
