@@ -19,7 +19,7 @@ case "$*" in
   *"v:0,name:${smallest}"*)
     for arg; do
       shift
-      if [ "$arg" = 23 ]; then arg=30; fi
+      case "$arg" in 23 | 24.6) arg=30 ;; esac
       set -- "$@" "$arg"
     done
     exec ${real} -readrate ${ahead} "$@" ;;
