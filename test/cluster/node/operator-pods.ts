@@ -86,7 +86,7 @@ t.test('a pod that is evicted for its scratch space says so', { buffered: true }
 
 t.test('an attempt that passes its deadline ends, and status says why', { buffered: true }, async (t) => {
   const w = await openWorld(t, ground, 'deadline')
-  await w.submit('slow', 'long', { maxAttempts: 1, attemptDeadlineSeconds: 120 })
+  await w.submit('slow', 'long', { maxAttempts: 1, attemptDeadlineSeconds: 60 })
   const pod = await w.runningPod('slow')
   await holdEncoder(pod.metadata.uid ?? '')
   const done = await w.untilFinished('slow')
@@ -167,11 +167,11 @@ t.test(
     await w.submit('film', 'shared', { parallelism: 2, maxAttempts: 1, renditions })
     const isHelper = ({ metadata }: { metadata: ObjectMeta }) => metadata.labels?.[ROLE] === HELPER
     const lead = await eventually('the lead', async () => (await w.podsOf('film')).find((p) => !isHelper(p)), 240_000)
-    // The one that leads waits, so that there is something to do for its helper and the replacement of that.
-    const goOn = await holdEncoder(lead.metadata.uid ?? '')
     const helper = (not?: string) => async () =>
       (await w.podsOf('film')).find((p) => isHelper(p) && p.metadata.uid !== not && p.status?.phase === 'Running')
     const first = await eventually('a helper', helper(), 240_000)
+    // The one that leads waits, so that there is something to do for its replacement.
+    const goOn = await holdEncoder(lead.metadata.uid ?? '')
     await holdEncoder(first.metadata.uid ?? '')
     await w.kubectl('delete', 'pod', first.metadata.name, '--wait=false')
     const second = await eventually('its replacement', helper(first.metadata.uid), 240_000)
