@@ -75,7 +75,7 @@ async function judge(t: Test, bench: Bench): Promise<string[]> {
   }
   t.equal(times[0]?.length, FRAMES)
   t.strictSame(times[1], times[0], 'the renditions have the same frames at the same times')
-  const { stderr } = await run('ffmpeg', ['-v', 'error', '-i', join(folder, '720p.m3u8'), '-f', 'null', '-'])
+  const { stderr } = await run('ffmpeg', ['-v', 'error', '-xerror', '-i', join(folder, '720p.m3u8'), '-f', 'null', '-'])
   t.equal(stderr, '', 'all of it can be decoded')
   return uris
 }

@@ -177,9 +177,9 @@ t.test('an attempt that was taken for dead, and comes to its end first, leaves a
   t.equal(await bench.seen(), 'ba')
   await bench.write('a', 4, true)
   await bench.publisher.publishRest(['v'])
-  await bench.write('b', 2)
+  await bench.write('b', 3)
   await next.publishNew(['v'])
-  t.equal(await bench.seen(), 'bbaa.')
+  t.equal(await bench.seen(), 'bbba.')
 })
 
 t.test('segments of other names take the place of those before', async (t) => {
