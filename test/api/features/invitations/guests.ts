@@ -221,7 +221,7 @@ t.test('a page of the events of a user reads that page alone', async (t) => {
   await insertMany(
     database,
     `with made as (insert into events (id, org_id, owner_id, title, start_at, status)
-       select gen_random_uuid(), $1, $2, 'A', now(), 'active' from generate_series(1, 20000) returning id)
+       select gen_random_uuid(), $1, $2, 'A', now(), 'active' from generate_series(1, 5000) returning id)
      insert into event_participants (event_id, user_id, org_id, status, joined_at)
        select id, $3::uuid, $1, 'accepted', now() - random() * interval '1 year' from made`,
     [orgId, member.id, who.id],
