@@ -107,10 +107,10 @@ const RECIPES = {
   messagedShort: messaged({ size: '720x720', rate: 10, seconds: 5.4, changes: 2.6, bits: '1500k' }, silence(5.4)),
   messagedSmall: messaged({ size: '180x180', rate: 10, seconds: 13, changes: 7.3, bits: '300k' }, silence(13)),
   /** As a phone writes it, held level: HEVC with keyframes that close, and an encoder that says who made it. */
-  levelHevc: {
+  phoneHevc: {
     args: [
-      ...[...picture('640x480', 30, 5), ...sound(5), '-c:v', 'libx265', '-preset', 'ultrafast', '-b:v', '700k'],
-      ...['-x265-params', 'log-level=error:keyint=60:min-keyint=60:open-gop=0:bframes=3', '-tag:v', 'hvc1'],
+      ...[...picture('640x480', 10, 5), ...silence(5), '-c:v', 'libx265', '-preset', 'ultrafast', '-b:v', '700k'],
+      ...['-x265-params', 'log-level=error:keyint=20:min-keyint=20:open-gop=0:bframes=3', '-tag:v', 'hvc1'],
       ...['-pix_fmt', 'yuv420p', ...aac, ...phone],
       ...['-bsf:v', 'hevc_metadata=aud=insert'],
     ],
