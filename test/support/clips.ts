@@ -22,6 +22,8 @@ const picture = (size: string, rate: string | number, seconds: number) => [
   `testsrc2=s=${size}:r=${rate}:d=${seconds}`,
 ]
 const sound = (seconds: number, options = '') => ['-f', 'lavfi', '-i', `sine=f=440:d=${seconds}${options}`]
+/** An encoder of sound does four times as much for a tone. */
+const silence = (seconds: number) => ['-f', 'lavfi', '-i', `anullsrc=d=${seconds}`]
 const h264 = ['-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p']
 const aac = ['-c:a', 'aac', '-b:a', '64k']
 const phone = [
@@ -43,14 +45,47 @@ const bars = (seconds: number): Recipe => ({
   extension: 'mp4',
 })
 
+interface Messaged {
+  size: string
+  rate: number
+  seconds: number
+  /** When the scene changes, in seconds. */
+  changes: number
+  bits: string
+}
+
+/** As a messenger sends it: B-frames, keyframes where scenes change, and an encoder that says who made it. */
+const messaged = ({ size, rate, seconds, changes, bits }: Messaged, heard: string[]): Recipe => ({
+  args: [
+    ...[...picture(size, rate, seconds), ...heard],
+    ...['-vf', `hue=h='if(gte(t,${changes}),180,0)',negate=enable='gte(t,${changes})'`],
+    ...['-c:v', 'libx264', '-preset', 'veryfast', '-b:v', bits, '-pix_fmt', 'yuv420p', ...aac],
+    ...['-bsf:v', 'h264_metadata=sei_user_data=086f3693-b7b3-4f2c-9653-21492feee5b8+canary-of-a-place'],
+  ],
+  extension: 'mp4',
+})
+
 const RECIPES = {
   /** 13 s of 1080p with everything a phone writes about its owner: three renditions, two passes. */
   landscape: {
     args: [...picture('1440x1080', 10, 13), ...sound(13), ...h264, '-g', '30', ...aac, ...phone],
     extension: 'mov',
   },
+  /** The same of a picture and a sound that cost little to encode. */
+  landscapeBars: {
+    args: [
+      ...['-f', 'lavfi', '-i', 'smptebars=s=1440x1080:r=10:d=13', ...silence(13)],
+      ...[...h264, '-g', '30', ...aac, ...phone],
+    ],
+    extension: 'mov',
+  },
   /** Two renditions of it, two passes, and playable before its end. Its keyframes are too rare for copying it. */
   sparse: { args: [...picture('960x720', 10, 13), ...sound(13), ...h264, '-g', '200', ...aac], extension: 'mp4' },
+  /** The same of a picture and a sound that cost little to encode. */
+  sparseBars: {
+    args: ['-f', 'lavfi', '-i', 'smptebars=s=960x720:r=10:d=13', ...silence(13), ...h264, '-g', '200', ...aac],
+    extension: 'mp4',
+  },
   /** Two minutes, long enough for one process to take over from the first pass; a picture that costs little to encode. */
   longSparse: {
     args: [
@@ -67,25 +102,15 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
-  /** As a messenger sends it: B-frames, keyframes where scenes change, and an encoder that says who made it. */
-  messaged: {
-    args: [
-      ...[
-        ...picture('720x720', 10, 13),
-        ...sound(13),
-        '-vf',
-        "hue=h='if(gte(t,7.3),180,0)',negate=enable='gte(t,7.3)'",
-      ],
-      ...['-c:v', 'libx264', '-preset', 'veryfast', '-b:v', '1500k', '-pix_fmt', 'yuv420p', ...aac],
-      ...['-bsf:v', 'h264_metadata=sei_user_data=086f3693-b7b3-4f2c-9653-21492feee5b8+canary-of-a-place'],
-    ],
-    extension: 'mp4',
-  },
+  messaged: messaged({ size: '720x720', rate: 10, seconds: 13, changes: 7.3, bits: '1500k' }, sound(13)),
+  /** The same in five seconds, without a sound to hear. */
+  messagedShort: messaged({ size: '720x720', rate: 10, seconds: 5.4, changes: 2.6, bits: '1500k' }, silence(5.4)),
+  messagedSmall: messaged({ size: '180x180', rate: 10, seconds: 13, changes: 7.3, bits: '300k' }, silence(13)),
   /** As a phone writes it, held level: HEVC with keyframes that close, and an encoder that says who made it. */
-  levelHevc: {
+  phoneHevc: {
     args: [
-      ...[...picture('640x480', 30, 5), ...sound(5), '-c:v', 'libx265', '-preset', 'ultrafast', '-b:v', '700k'],
-      ...['-x265-params', 'log-level=error:keyint=60:min-keyint=60:open-gop=0:bframes=3', '-tag:v', 'hvc1'],
+      ...[...picture('640x480', 10, 5), ...silence(5), '-c:v', 'libx265', '-preset', 'ultrafast', '-b:v', '700k'],
+      ...['-x265-params', 'log-level=error:keyint=20:min-keyint=20:open-gop=0:bframes=3', '-tag:v', 'hvc1'],
       ...['-pix_fmt', 'yuv420p', ...aac, ...phone],
       ...['-bsf:v', 'hevc_metadata=aud=insert'],
     ],
@@ -169,6 +194,11 @@ const RECIPES = {
   short: { args: [...picture('320x240', 30, 0.5), ...sound(0.5), ...h264, ...aac], extension: 'mp4' },
   /** Long enough to be playable before its end, and cheap. */
   early: { args: [...picture('320x240', 10, 13), ...sound(13), ...h264, '-g', '30', ...aac], extension: 'mp4' },
+  /** The same with a silence in place of the sound. */
+  earlySilence: {
+    args: [...picture('320x240', 10, 13), ...silence(13), ...h264, '-g', '30', ...aac],
+    extension: 'mp4',
+  },
   /** 4:4:4 with an odd number of lines and columns. */
   odd: {
     args: [...picture('241x427', 30, 1), '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv444p'],
@@ -222,8 +252,12 @@ const RECIPES = {
     extension: 'mp4',
   },
   damaged: { of: 'streamable', change: (b: Buffer) => flipBits(b, 400), extension: 'mp4' },
+  brief: {
+    args: [...picture('640x360', 30, 2), ...sound(2), ...h264, '-g', '30', ...aac, '-movflags', '+faststart'],
+    extension: 'mp4',
+  },
   /** A scratch that people overlook. */
-  scratched: { of: 'streamable', change: (b: Buffer) => flipBits(b, 1), extension: 'mp4' },
+  scratchedBrief: { of: 'brief', change: (b: Buffer) => flipBits(b, 1), extension: 'mp4' },
   headless: { of: 'landscape', change: (b: Buffer) => b.subarray(0, Math.floor(b.length / 2)), extension: 'mov' },
   /** Two frames, nearly four hours apart: 3 KB that would become 140,010 frames of each rendition. */
   farApart: {

@@ -114,7 +114,7 @@ const GRID = 1001
 export async function heic(picture: Buffer, options: HeicOptions = {}): Promise<Buffer> {
   const { rows = 6, columns = 8, tile = 64, tenBit = false, claims = {} } = options
   const { width, height } = { ...(await sharp(picture).metadata()), ...claims }
-  const { hvcC, tiles } = await encodeTiles(picture, { rows, columns, tile, tenBit })
+  const { hvcC, tiles } = await tilesOf(picture, { rows, columns, tile, tenBit })
   const sides = Buffer.from([0, 1, (claims.rows ?? rows) - 1, (claims.columns ?? columns) - 1])
   const descriptor = Buffer.concat([sides, u32(width, height)])
   const properties = [
@@ -190,6 +190,18 @@ interface Tiles {
   columns: number
   tile: number
   tenBit: boolean
+}
+
+/** The tiles of a picture, by how it is cut: many files that differ only around them are made of one. */
+const known = new WeakMap<Buffer, Map<string, ReturnType<typeof encodeTiles>>>()
+
+function tilesOf(picture: Buffer, how: Tiles): ReturnType<typeof encodeTiles> {
+  const ofPicture = known.get(picture) ?? new Map()
+  known.set(picture, ofPicture)
+  const name = JSON.stringify(how)
+  const tiles = ofPicture.get(name) ?? encodeTiles(picture, how)
+  ofPicture.set(name, tiles)
+  return tiles
 }
 
 /** ffmpeg cuts and encodes the tiles; each becomes one frame of a video, all of them keyframes. */

@@ -24,7 +24,10 @@ const OUTPUT = 'org/o/media/m/v1/'
 const GRANT = JSON.stringify({ read: [SOURCE], write: [OUTPUT] })
 const plain = { contentType: 'text/plain' }
 
-async function open(t: Test, { long = '', env = {} }: { long?: string; env?: Record<string, string> } = {}) {
+async function open(
+  t: Pick<Test, 'teardown'>,
+  { long = '', env = {} }: { long?: string; env?: Record<string, string> } = {},
+) {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-sidecar-'))
   const behind = openFolderStore({ folder: join(folder, 'objects') })
   const at = join(folder, long)
@@ -73,11 +76,15 @@ function raw(socket: string, method: string, path: string, headers: Record<strin
   })
 }
 
+/** For all tests that leave the proxy as it is; the last one ends it. */
+const common = await open(t)
+let proxy: ChildProcess | undefined
+
 t.test('a Job reads its source and writes its output, and reaches nothing else', async (t) => {
-  const w = await open(t)
+  const w = common
   await w.behind.put(SOURCE, 'the source', plain)
   await w.behind.put('org/other/media/x/original', 'a stranger', plain)
-  w.start()
+  proxy = w.start()
   t.equal(await text((await w.client.get(SOURCE)).body), 'the source', 'also asked before the proxy has started')
   await w.client.put(`${OUTPUT}manifest.json`, '{}', plain)
   t.match(await w.behind.head(`${OUTPUT}manifest.json`), { size: 2 })
@@ -106,9 +113,8 @@ t.test('a Job reads its source and writes its output, and reaches nothing else',
 })
 
 t.test('a Job finds its source where it has moved meanwhile', async (t) => {
-  const w = await open(t)
+  const w = common
   await w.behind.put(SOURCE, 'the source', plain)
-  w.start()
   t.match(await w.client.head(SOURCE), { size: 10 })
   await moveToCold(w.behind, SOURCE)
   await w.behind.deleteForGood(SOURCE)
@@ -124,9 +130,7 @@ t.test('a Job finds its source where it has moved meanwhile', async (t) => {
 })
 
 t.test('a Job does not choose the types of its outputs', async (t) => {
-  const w = await open(t)
-  w.start()
-  await w.client.check()
+  const w = common
   const html = { 'content-type': 'text/html' }
   const at = (path: string, name: string) => `/${path}?key=${encodeURIComponent(OUTPUT + name)}`
   for (const [name, type] of [
@@ -171,9 +175,7 @@ t.test('what a Job may remove, it can neither read nor replace', async (t) => {
 t.test(
   'a refusal leaves the connection open, so that a client in the middle of its body finds the answer',
   async (t) => {
-    const w = await open(t)
-    w.start()
-    await w.client.check()
+    const w = common
     const socket = connect(socketAddress(w.socket)).setEncoding('utf8')
     t.teardown(() => socket.destroy())
     let answers = ''
@@ -191,10 +193,8 @@ t.test(
 )
 
 t.test('what no client of ours would send is refused, and the proxy goes on', async (t) => {
-  const w = await open(t)
+  const w = common
   await w.behind.put('org/other/a', 'a stranger', plain)
-  w.start()
-  await w.client.check()
   const at = encodeURIComponent
   const requests: [method: string, path: string, headers?: Record<string, string>, body?: string][] = [
     ['GET', `/object?key=${at(`${OUTPUT}../../../../other/a`)}`],
@@ -276,19 +276,18 @@ t.test('a proxy that dies in the middle of a download costs a repetition as well
   )
 })
 
-t.test('the socket is open to the group and to nobody else, and ends with the proxy', async (t) => {
-  const w = await open(t)
-  const proxy = w.start()
-  await w.client.check()
-  t.equal((await stat(w.socket)).mode & 0o777, 0o660)
-  proxy.kill('SIGTERM')
-  const [code] = await once(proxy, 'exit')
-  t.equal(code, 0)
-})
-
 t.test('a path that is too long for a socket is no obstacle', async (t) => {
   const w = await open(t, { long: 'a-folder-with-a-long-name/'.repeat(6) })
   w.start()
   await t.resolves(w.client.check())
   await eventually('the socket', () => stat(w.socket).catch(() => undefined))
+})
+
+t.test('the socket is open to the group and to nobody else, and ends with the proxy', async (t) => {
+  if (!proxy) throw new Error('it has not been started')
+  await common.client.check()
+  t.equal((await stat(common.socket)).mode & 0o777, 0o660)
+  proxy.kill('SIGTERM')
+  const [code] = await once(proxy, 'exit')
+  t.equal(code, 0)
 })

@@ -161,7 +161,7 @@ t.test('the largest baseline JPEG is turned within the limits of memory', async 
 t.test('a machine without vips does not condemn the upload', async (t) => {
   const bench = await transcodeBench(t)
   const inputs = await bench.imagesOf({ a: await quarters(60, 40).jpeg().toBuffer() })
-  const { exit, result } = await bench.start(inputs, {}, { PATH: join(bench.folder, 'nothing') }).finished
+  const { exit, result } = await bench.run(inputs, {}, { PATH: join(bench.folder, 'nothing') })
   t.match({ exit, result }, { exit: 20, result: { reason: 'ToolMissing', message: /vips cannot be run/ } })
 })
 

@@ -27,12 +27,9 @@ const committed = async (bench: Bench): Promise<string[]> => {
 /** How far the batch is at each place: the inputs that are committed, and the files of the one that is not. */
 const PLACES: readonly (readonly [place: string, committed: string[], begun: string[]])[] = [
   ['job.encoded:1', [], []],
-  ['job.image-uploaded:1', [], ['image.jpg']],
   ['job.image-uploaded:2', [], ['image.jpg', 'image.webp']],
-  ['job.image-uploaded:3', [], ['image.jpg', 'image.webp', 'thumb.webp']],
   ['job.uploaded:2', ['a'], ['image.jpg', 'image.webp', 'thumb.webp']],
   ['job.manifest-written:1', ['a'], []],
-  ['job.encoded:2', ['a'], []],
   ['job.manifest-written:3', ['a', 'b', 'c'], []],
 ]
 

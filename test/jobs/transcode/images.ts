@@ -67,13 +67,17 @@ t.test('every format gets its derivatives, and a JPEG where browsers cannot show
   }
 })
 
+const IN_PNG = [1, 3, 5, 6, 7]
+const IN_WEBP = [1, 2, 4, 6, 8]
+
 t.test('EXIF turns a picture exactly once, in each of the eight ways', async (t) => {
   const sources: Record<string, Buffer> = {}
   for (let orientation = 1; orientation <= 8; orientation++) {
     const lying = () => quarters(96, 64).withMetadata({ orientation })
     sources[`jpeg-${orientation}`] = await lying().jpeg().toBuffer()
-    sources[`png-${orientation}`] = await lying().png().toBuffer()
-    sources[`webp-${orientation}`] = await lying().webp().toBuffer()
+    // All but a JPEG are turned in the same way: each turn once, and those of a phone with both.
+    if (IN_PNG.includes(orientation)) sources[`png-${orientation}`] = await lying().png().toBuffer()
+    if (IN_WEBP.includes(orientation)) sources[`webp-${orientation}`] = await lying().webp().toBuffer()
   }
   const bench = await convert(t, sources)
   for (const [id, source] of Object.entries(sources)) {
