@@ -34,7 +34,7 @@ export const withSampleMusic = (folder: string) =>
 export const withSamplePhotos = (folder: string) =>
   withSamples(folder, 'photos', ['sample-file.ts', 'sample-photos.ts'], (path) => samplePhotos(path, signal))
 
-/** Files of the same names and times for whoever only wants them to be there: they are converted at a tenth of the cost. */
+/** Small files of the same names and times, for a test that is about their number: they cost a tenth to convert. */
 export const withSmallPhotos = (folder: string) =>
   withSamples(folder, 'small-photos', ['sample-file.ts', 'sample-photos.ts', '../../test/support/samples.ts'], (path) =>
     smallPhotos(path),
