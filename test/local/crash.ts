@@ -18,14 +18,17 @@ import { withSampleMusic } from '../support/samples.ts'
  * The way of a video, killed with -9 at the arrows between programs, one after the other in one and the same folder: each
  * start repairs what the one before left, and is itself killed one step further on. At the end the books are checked.
  * Each program alone is killed at its other steps in its own tests: `test/api/features/media/upload-crash.ts`,
- * `test/api/worker/crash.ts`, `test/operator/main.ts`, `test/jobs/transcode/interruption.ts`. This is a long file: 7
- * starts of the platform and some 9 conversions.
+ * `test/api/worker/crash.ts`, `test/operator/main.ts`, `test/jobs/transcode/interruption.ts`. This is a long file: 5
+ * starts of the platform and some 7 conversions.
  */
 
-/** Before a media item is recorded, and between its record and the answer. */
-const REQUESTS = ['merge.object-completed', 'upload.committed']
-/** Each of them loses the cluster in the same process, which a worker that dies alone does not. */
-const LATER = ['relay.reacted', 'operator.job-created', 'operator.status-applied']
+/** Before a media item is recorded. One that is recorded without an answer is what `relay.reacted` leaves, too. */
+const REQUESTS = ['merge.object-completed']
+/**
+ * Each of them loses the cluster in the same process, which a worker that dies alone does not. With it goes whatever the
+ * operator had made of a resource, so one place in the operator stands for all.
+ */
+const LATER = ['relay.reacted', 'operator.status-applied']
 const JOBS = ['job.manifest-written']
 
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-crash-'))

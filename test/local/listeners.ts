@@ -18,14 +18,15 @@ const platform = startProcess(t, folder, { DATABASE_URL: await emptyDatabase(t),
 await platform.ready()
 const ports = JSON.parse(await readFile(join(folder, 'ports.json'), 'utf8')) as Ports
 
+/** A request to each that costs it little: metrics are computed anew for each that reads them. */
 const LISTENERS: Record<keyof Ports, { path: string; status: number }> = {
   public: { path: '/health', status: 200 },
   internal: { path: '/livez', status: 200 },
-  metrics: { path: '/metrics', status: 200 },
+  metrics: { path: '/', status: 404 },
   worker: { path: '/livez', status: 200 },
-  workerMetrics: { path: '/metrics', status: 200 },
+  workerMetrics: { path: '/', status: 404 },
   operator: { path: '/livez', status: 200 },
-  operatorMetrics: { path: '/metrics', status: 200 },
+  operatorMetrics: { path: '/', status: 404 },
   progress: { path: '/progress', status: 401 },
   page: { path: '/', status: 200 },
   identity: { path: '/jwks', status: 200 },
@@ -42,6 +43,9 @@ const answers = async (name: keyof Ports) => {
   )
   return answer.startsWith(`HTTP/1.1 ${status} `)
 }
+async function sendBoth(port: number, bytes: string): Promise<void> {
+  for (const leaving of ['end', 'destroy'] as const) await sendRaw(port, Buffer.from(bytes, 'latin1'), leaving)
+}
 const shown = (bytes: string) => JSON.stringify(bytes.length > 300 ? `${bytes.slice(0, 300)}…` : bytes)
 
 t.test('every listener outlives every request', async (t: Test) => {
@@ -51,9 +55,13 @@ t.test('every listener outlives every request', async (t: Test) => {
     t.test(`the listener "${name}" outlives requests that are known to be nasty`, { buffered: true }, async (t) => {
       const port = ports[name]
       t.ok(await answers(name), 'it answers before')
-      for (const bytes of knownNasty(port)) {
-        for (const leaving of ['end', 'destroy'] as const) await sendRaw(port, Buffer.from(bytes, 'latin1'), leaving)
-        if (!(await answers(name))) throw new Error(`it does not answer after ${shown(bytes)}\n${platform.output()}`)
+      const all = knownNasty(port)
+      // A listener that has ended refuses the next of them; one that hangs is found by the last of each ten.
+      for (let from = 0; from < all.length; from += 10) {
+        const some = all.slice(from, from + 10)
+        for (const bytes of some) await sendBoth(port, bytes)
+        if (!(await answers(name)))
+          throw new Error(`it does not answer after one of ${some.map(shown).join('\n')}\n${platform.output()}`)
       }
       t.pass()
     })

@@ -64,7 +64,7 @@ export async function startApiProcesses(t: Teardown, { database, identity }: Wor
     /** All serve, too: the replica is ready when one of them does. */
     async isReady() {
       await eventually('all listen', () => logged.some(({ msg }) => msg === 'all processes listen'))
-      await eventually('the replica is ready', async () => (await probe('/readyz')) === 200)
+      await eventually('the replica is ready', async () => (await probe('/readyz')) === 200, 120_000, 50)
     },
     /** Of the processes that serve, not of the one that replaces them. */
     pids: () => childrenOf(child.pid ?? 0),

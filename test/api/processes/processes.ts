@@ -21,11 +21,16 @@ function valuesOf(text: string, name: string, labels = ''): Record<string, numbe
   return values
 }
 
+/** Not too often: each look asks all processes. */
+const untilAnswered = (what: string, look: () => Promise<boolean>) => eventually(what, look, 120_000, 50)
+
 const sum = (values: Record<string, number>) => Object.values(values).reduce((a, b) => a + b, 0)
 
+/** One program for all that leaves it as it was; the last of these tests ends it. */
+const api = await start(t, { RATE_LIMIT_FACTOR: '1' })
+await api.isReady()
+
 t.test('processes share a port, their metrics add up, and each counts limits as a replica does', async (t) => {
-  const api = await start(t, { RATE_LIMIT_FACTOR: '1' })
-  await api.isReady()
   t.equal(api.pids().length, 2)
   const answers: { remaining: string | null; id: string | null }[] = []
   for (let n = 0; n < 20; n++) {
@@ -57,6 +62,36 @@ t.test('processes share a port, their metrics add up, and each counts limits as 
   )
 })
 
+t.test('a process that does not answer makes the replica not alive, which is ready', async (t) => {
+  const [stuck = 0] = api.pids()
+  process.kill(stuck, 'SIGSTOP')
+  // A connection may be dealt to the one that is stuck: that probe fails without an answer.
+  await untilAnswered('/livez fails', async () => (await api.probe('/livez', 6000)) === 503)
+  await untilAnswered('/readyz succeeds', async () => (await api.probe('/readyz', 6000)) === 200)
+  t.strictSame(
+    Object.keys(valuesOf(await api.metrics(), 'process_resident_memory_bytes')).length,
+    2,
+    'of those that answer',
+  )
+  process.kill(stuck, 'SIGCONT')
+  await untilAnswered('/livez succeeds', async () => (await api.probe('/livez')) === 200)
+  t.equal(await api.probe('/readyz'), 200)
+})
+
+t.test('the program ends with an error when a process cannot start', async (t) => {
+  const second = await start(t, { PORT: String(api.port) })
+  t.strictSame(await second.exited, [1, null])
+  t.match(JSON.stringify(second.logged) + second.errors(), /EADDRINUSE/)
+  t.equal((await api.get('/health')).status, 200)
+})
+
+t.test('processes end with the one that started them', async (t) => {
+  const pids = api.pids()
+  t.equal(pids.length, 2)
+  api.child.kill('SIGKILL')
+  await eventually('both have ended', () => !pids.some(isRunning))
+})
+
 t.test(
   'a process that dies is replaced by one that serves once it is ready; until then the other one does',
   async (t) => {
@@ -73,7 +108,7 @@ t.test(
     const refused = () => api.logged.some(({ process, msg }) => process === 1 && msg === 'not ready to serve')
     await eventually('the new one is not ready', refused)
     // One connection of each port may have been on its way to the process that died: it gets no answer.
-    await eventually('the replica is ready', async () => (await api.probe('/readyz')) === 200)
+    await untilAnswered('the replica is ready', async () => (await api.probe('/readyz')) === 200)
     await Promise.allSettled([api.get('/health'), api.get('/health')])
     for (let n = 0; n < 6; n++) {
       const { status, headers } = await api.get('/health')
@@ -84,7 +119,7 @@ t.test(
     t.equal(await api.probe('/livez'), 200, 'no reason to end the other one')
     t.equal(await listening(), 1)
     await rm(entry)
-    await eventually('both serve', async () => (await listening()) === 2)
+    await untilAnswered('both serve', async () => (await listening()) === 2)
     t.ok(isRunning(other))
     t.strictSame([api.pids().length, api.pids().includes(dead)], [2, false])
     t.strictSame(valuesOf(await api.metrics(), 'api_processes_died_total'), { supervisor: 1 })
@@ -105,9 +140,9 @@ t.test('SIGTERM drains all: not ready at once, requests are served, and those th
   for (const _ of pids) t.equal((await api.get('/openapi.json')).status, 200)
   const running = [await slowUpload(world, api.port), await slowUpload(world, api.port)]
   api.child.kill('SIGTERM')
-  await eventually('the replica is not ready', async () => (await api.probe('/readyz')) === 503)
+  await untilAnswered('the replica is not ready', async () => (await api.probe('/readyz')) === 503)
   t.equal((await api.get('/openapi.json')).status, 200, 'still served')
-  await eventually('new connections are refused', () =>
+  await untilAnswered('new connections are refused', () =>
     api.get('/openapi.json').then(
       () => false,
       () => true,
@@ -118,41 +153,6 @@ t.test('SIGTERM drains all: not ready at once, requests are served, and those th
   t.strictSame(await api.exited, [0, null])
   t.notOk(pids.some(isRunning))
   t.equal(api.errors(), '')
-})
-
-t.test('processes end with the one that started them', async (t) => {
-  const api = await start(t)
-  await api.isReady()
-  const pids = api.pids()
-  api.child.kill('SIGKILL')
-  await eventually('both have ended', () => !pids.some(isRunning))
-})
-
-t.test('a process that does not answer makes the replica not alive, which is ready', async (t) => {
-  const api = await start(t)
-  await api.isReady()
-  const [stuck = 0] = api.pids()
-  process.kill(stuck, 'SIGSTOP')
-  // A connection may be dealt to the one that is stuck: that probe fails without an answer.
-  await eventually('/livez fails', async () => (await api.probe('/livez', 6000)) === 503)
-  await eventually('/readyz succeeds', async () => (await api.probe('/readyz', 6000)) === 200)
-  t.strictSame(
-    Object.keys(valuesOf(await api.metrics(), 'process_resident_memory_bytes')).length,
-    2,
-    'of those that answer',
-  )
-  process.kill(stuck, 'SIGCONT')
-  await api.isReady()
-  t.equal(await api.probe('/livez'), 200)
-})
-
-t.test('the program ends with an error when a process cannot start', async (t) => {
-  const first = await start(t)
-  await first.isReady()
-  const second = await start(t, { PORT: String(first.port) })
-  t.strictSame(await second.exited, [1, null])
-  t.match(JSON.stringify(second.logged) + second.errors(), /EADDRINUSE/)
-  t.equal((await first.get('/health')).status, 200)
 })
 
 t.test('more processes than the settings can be shared by are a mistake', async (t) => {

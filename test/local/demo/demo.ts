@@ -1,13 +1,13 @@
-import { readdir, writeFile } from 'node:fs/promises'
+import { copyFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { library, signIn } from '../../../local/demo/client.ts'
 import { choosePorts } from '../../../local/ports.ts'
-import { ffmpeg } from '../../support/clips.ts'
+import { clip, clipOf } from '../../support/clips.ts'
 import { demoFolder } from '../../support/demo-run.ts'
 import { eventually } from '../../support/eventually.ts'
 import { processesOf, readDemo } from '../../support/platform-process.ts'
-import { withSampleMusic, withSamplePhotos } from '../../support/samples.ts'
+import { withSampleMusic, withSamplePhotos, withSmallPhotos } from '../../support/samples.ts'
 import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 
 /**
@@ -17,12 +17,6 @@ import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 
 const { folder, demo, isClean } = await demoFolder(t)
 const data = join(folder, '.keepsake')
-const clip = join(folder, 'clip.mp4')
-await ffmpeg([
-  ...['-f', 'lavfi', '-i', 'testsrc2=size=640x360:rate=30:duration=7'],
-  ...['-f', 'lavfi', '-i', 'sine=duration=7', '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p'],
-  ...['-c:a', 'aac', clip],
-])
 
 t.test('a video that cannot be used is a sentence and exit status 1, before anything starts', async (t: Test) => {
   const broken = join(folder, 'broken.mp4')
@@ -63,6 +57,9 @@ t.test('Ctrl-C while samples are made and everything starts leaves nothing half 
   const drafts = async () =>
     (await readdir(join(data, 'samples')).catch(() => [])).filter((name) => /\.\d+\./.test(name))
   const isMaking = async () => (await drafts()).some((name) => name.endsWith('.MOV'))
+  // But for the one that takes an encoder a while.
+  await withSamplePhotos(data)
+  await rm(join(data, 'samples/IMG_2107.MOV'))
   await interrupted(t, demo(t, {}), 'a sample that is being made', isMaking)
   t.strictSame(await drafts(), [])
   t.notOk((await readdir(join(data, 'samples'))).includes('into-the-fractal.mp4'), 'it has not waited for the rest')
@@ -70,10 +67,10 @@ t.test('Ctrl-C while samples are made and everything starts leaves nothing half 
 
 t.test('the link leads to the page before anything is converted, and Ctrl-C stops what arrives', async (t: Test) => {
   await withSampleMusic(data)
-  await withSamplePhotos(data)
+  await withSmallPhotos(data)
   await choosePorts(data, { usual: false }) // which the start prefers to the usual ones: those may be another test's
   // The conversion would take minutes: who waited for its end would be found out.
-  const env = { CHECK: '', VIDEO: clip, PATH: await slowEncoderPath(folder, 0.05) }
+  const env = { CHECK: '', VIDEO: await clip('short'), PATH: await slowEncoderPath(folder, 0.002) }
   const run = demo(t, env)
   const link = await eventually('the link', () => /http:\/\/127\.0\.0\.1:\d+\/#key=\S+/.exec(run.output())?.[0])
   const [before = ''] = run.output().split(link)
@@ -86,7 +83,7 @@ t.test('the link leads to the page before anything is converted, and Ctrl-C stop
 
 t.test('the next run uploads only the photos that are missing, and says what fails without ending', async (t: Test) => {
   const sound = join(folder, 'sound.mp4')
-  await ffmpeg(['-f', 'lavfi', '-i', 'sine=duration=3', '-c:a', 'aac', sound])
+  await copyFile(await clipOf(['-f', 'lavfi', '-i', 'sine=duration=1', '-c:a', 'aac']), sound)
   const run = demo(t, { CHECK: '', VIDEO: sound })
   await eventually('the farewell', () => /Ctrl-C stops everything\.\n$/.test(run.output()))
   t.match(run.output(), /Failed: sound\.mp4 could not be converted[\s\S]*The platform keeps running[\s\S]*Album: +http/)

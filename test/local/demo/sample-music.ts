@@ -4,13 +4,17 @@ import t from 'tap'
 import { sampleTracks } from '../../../local/demo/sample-music.ts'
 import { tracksAside } from '../../../local/demo/samples.ts'
 import { eventually } from '../../support/eventually.ts'
+import { withSampleMusic } from '../../support/samples.ts'
 import { loudness } from '../../support/sound.ts'
 
 const { signal } = new AbortController()
 
 t.test('the demo has two tracks of its own, made once', async (t) => {
-  t.testdir({})
-  const tracks = await sampleTracks(t.testdirName, signal)
+  // Made by this code, once per machine.
+  const data = t.testdir({})
+  await withSampleMusic(data)
+  const folder = join(data, 'samples')
+  const tracks = await sampleTracks(folder, signal)
   t.match(tracks, [
     { title: 'Morning walk', license: 'CC0-1.0' },
     { title: 'Evening lights', attribution: /Keepsake/ },
@@ -23,10 +27,10 @@ t.test('the demo has two tracks of its own, made once', async (t) => {
   }
   const young = 'evening-lights.12.m4a'
   const old = ['morning-walk.m4a.11', 'IMG_2107.11.MOV', 'into-the-fractal.mp4.11.mp4', 'fractal-journey.mp4']
-  for (const draft of [young, ...old]) await writeFile(join(t.testdirName, draft), 'half')
-  for (const draft of old) await utimes(join(t.testdirName, draft), new Date(0), new Date(0))
-  t.strictSame(await sampleTracks(t.testdirName, signal), tracks)
-  const left = (await readdir(t.testdirName)).sort()
+  for (const draft of [young, ...old]) await writeFile(join(folder, draft), 'half')
+  for (const draft of old) await utimes(join(folder, draft), new Date(0), new Date(0))
+  t.strictSame(await sampleTracks(folder, signal), tracks)
+  const left = (await readdir(folder)).sort()
   t.strictSame(left, [young, 'evening-lights.m4a', 'morning-walk.m4a'], 'what an interrupted start left is removed')
 })
 
