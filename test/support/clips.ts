@@ -36,10 +36,12 @@ type Recipe =
   | { args: string[]; extension: string }
   | { of: string; change: (bytes: Buffer) => Buffer; extension: string }
 
-/** A picture that costs little to encode, for chunks of thirty seconds. */
+/** Sound at the beginning of every six seconds: encoding silence costs a fifth. */
+const beeps = (seconds: number) => sound(seconds, ",volume='lt(mod(t,6),0.2)':eval=frame")
+/** A picture and sound that cost little to encode, for chunks of thirty seconds. */
 const bars = (seconds: number): Recipe => ({
   args: [
-    ...['-f', 'lavfi', '-i', `smptebars=s=720x720:r=10:d=${seconds}`, ...sound(seconds)],
+    ...['-f', 'lavfi', '-i', `smptebars=s=720x720:r=10:d=${seconds}`, ...beeps(seconds)],
     ...['-c:v', 'libx264', '-preset', 'superfast', '-g', '200', '-crf', '30', '-pix_fmt', 'yuv420p', ...aac],
   ],
   extension: 'mp4',
@@ -94,7 +96,15 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
-  /** The same without sound, which costs half as much. */
+  /** The same, hardly to be heard. */
+  longBeeps: {
+    args: [
+      ...['-f', 'lavfi', '-i', 'smptebars=s=960x720:r=10:d=120', ...beeps(120), ...h264, '-g', '200', ...aac],
+      ...['-movflags', '+faststart'],
+    ],
+    extension: 'mp4',
+  },
+  /** Without sound, which costs half as much. */
   longStill: {
     args: [
       ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=120', ...h264, '-g', '200'],
@@ -151,16 +161,18 @@ const RECIPES = {
     ],
     extension: 'mp4',
   },
-  /** As `shared62`, of a picture that costs little to encode. */
-  sharedStill: bars(62),
+  /** As `sparse`, of a picture that costs little to encode. */
+  bars13: bars(13),
+  /** Two chunks, the last one as short as one can be. */
+  bars40: bars(40),
   /** Three chunks, of which many pods would make the last two with the smallest rendition. */
-  sharedBars72: bars(72),
+  bars72: bars(72),
   /** The same in four chunks. */
-  sharedBars100: bars(100),
-  /** The same in HEVC, which is served beside its renditions. */
-  sharedHevc: {
+  bars100: bars(100),
+  /** As `bars40` in HEVC, which is served beside its renditions. */
+  barsHevc40: {
     args: [
-      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=62', ...sound(61.5)],
+      ...['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=40', ...beeps(39.5)],
       ...['-c:v', 'libx265', '-preset', 'ultrafast', '-tag:v', 'hvc1', '-pix_fmt', 'yuv420p'],
       ...['-x265-params', 'log-level=error:keyint=60:min-keyint=60:open-gop=0:bframes=3', ...aac],
     ],
@@ -246,9 +258,10 @@ const RECIPES = {
     extension: 'mp4',
   },
   truncated: { of: 'streamable', change: (b: Buffer) => b.subarray(0, Math.floor(b.length * 0.6)), extension: 'mp4' },
-  longStillTruncated: {
+  /** Of its two minutes, 48 seconds are left. */
+  longStillCut: {
     of: 'longStill',
-    change: (b: Buffer) => b.subarray(0, Math.floor(b.length * 0.6)),
+    change: (b: Buffer) => b.subarray(0, Math.floor(b.length * 0.56)),
     extension: 'mp4',
   },
   damaged: { of: 'streamable', change: (b: Buffer) => flipBits(b, 400), extension: 'mp4' },

@@ -1,39 +1,61 @@
 import { execFile } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { help } from '../../../jobs/chunks/help.ts'
+import { probe } from '../../../jobs/ffmpeg/probe.ts'
+import { cutOf } from '../../../jobs/hls/chunks/cut.ts'
+import { openLead } from '../../../jobs/hls/chunks/lead.ts'
+import { ladderOf } from '../../../jobs/hls/ladder.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
 import { pacedPath } from '../../support/paced-ffmpeg.ts'
+import { quietLog } from '../../support/quiet-log.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** A first pass that ends before the video does, because pods have made the rest of the smallest rendition. */
 const run = promisify(execFile)
 type Bench = Awaited<ReturnType<typeof transcodeBench>>
 const SPEC = { renditions: ['360p', '720p'] as ('360p' | '720p')[], parallelism: 64 }
-/** `sharedBars72` and `sharedBars100`. */
+/** `bars72` and `bars100`. */
 type Seconds = 72 | 100
+const FRAME_RATE = 10
+const { signal } = new AbortController()
+const tools = { accelerator: 'cpu', preset: 'ultrafast', cores: 1, signal, log: quietLog() } as const
 
-/** One pod has planned and died. */
+/** What a pod leaves that has planned and died (sharing.ts: the program that does). */
+async function planned({ store, prefix, folder: scratch }: Bench, sourcePath: string, sourceKey: string) {
+  const source = await probe(sourcePath, signal)
+  const sharing = { pods: SPEC.parallelism, store, sourceKey, prefix }
+  const given = { source, sourcePath, ladder: ladderOf(source, SPEC.renditions), segmentSeconds: 6, sharing }
+  const cut = cutOf(given)
+  if (!cut || !(await openLead({ ...tools, ...given, scratch }, cut))) throw new Error('not shared')
+}
+
 async function opened(t: Test, seconds: Seconds, changed = async (path: string, _folder: string) => path) {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await changed(await clip(`sharedBars${seconds}`), bench.folder))
+  const path = await changed(await clip(`bars${seconds}`), bench.folder)
+  const input = await bench.inputOf(path)
   // Thirty seconds of the video take ten: the first pass has not come to its end when it is asked.
-  const env = { PATH: await pacedPath(bench.folder, { ahead: 3, others: 60 }) }
-  const failing = (failpoint?: string) => (failpoint === undefined ? {} : { KEEPSAKE_FAILPOINT: failpoint })
-  const lead = (failpoint?: string) => bench.start([input], SPEC, { ...env, ...failing(failpoint) })
-  const helper = (index: number, failpoint?: string) =>
+  const env = { PATH: await pacedPath(bench.folder, { ahead: 3, others: 60 }), CORES: '1' }
+  const lead = (failpoint?: string) =>
+    bench.run([input], SPEC, { ...env, ...(failpoint !== undefined && { KEEPSAKE_FAILPOINT: failpoint }) })
+  const helper = async (index: number) => {
+    const spec = { inputs: [input], accelerator: 'cpu' as const, parallelism: SPEC.parallelism }
+    return help({ ...tools, store: bench.store, spec, index, scratch: await mkdtemp(join(bench.folder, 'helper-')) })
+  }
+  const dyingHelper = (index: number, failpoint: string) =>
     bench.startAs(
       'chunks',
       { inputs: [input], ...SPEC },
-      { JOB_COMPLETION_INDEX: String(index), ...failing(failpoint) },
-    )
-  t.match(await lead('chunk.planned').finished, { killedBy: 'SIGKILL' })
-  return { bench, lead, helper }
+      { JOB_COMPLETION_INDEX: String(index), KEEPSAKE_FAILPOINT: failpoint, CORES: '1' },
+    ).finished
+  await planned(bench, path, input.sourceKey)
+  return { bench, lead, helper, dyingHelper }
 }
 
 const partsOf = async (bench: Bench) => (await bench.keys()).filter((key) => key.endsWith('.part.json')).sort()
@@ -55,7 +77,7 @@ async function watched<T>(t: Test, bench: Bench, running: Promise<T>): Promise<T
   })
   end.catch(() => {}) // awaited below
   const wrong: string[][] = []
-  for (let known = (await listed(bench, '360p')).uris.length; !state.ended; await sleep(50)) {
+  for (let known = (await listed(bench, '360p')).uris.length; !state.ended; await sleep(100)) {
     const { uris } = await listed(bench, '360p')
     if (uris.length < known || numbersOf(uris).some((n, k) => n !== k)) wrong.push(uris)
     known = Math.max(known, uris.length)
@@ -87,7 +109,7 @@ async function judge(t: Test, bench: Bench, due: Seconds) {
     // Each encoder counts the packets of its transport stream anew.
     t.equal(stderr.replace(/^.*Packet corrupt.*\n/gm, ''), '', 'all of it can be decoded')
   }
-  t.equal(times[0]?.length, 10 * due)
+  t.equal(times[0]?.length, FRAME_RATE * due)
   t.strictSame(times[1], times[0], 'the renditions have the same frames at the same times')
   t.notOk(keys.some((key) => key.startsWith('chunks/')))
   const sound = parseMediaPlaylist(await bench.text('audio.m3u8'))
@@ -98,16 +120,16 @@ async function judge(t: Test, bench: Bench, due: Seconds) {
 }
 
 t.test('it ends where pods carry the rest; what players have of it outlives the pod that leads', async (t) => {
-  const { bench, lead, helper } = await opened(t, 100)
+  const { bench, lead, helper, dyingHelper } = await opened(t, 100)
   // This one begins with the chunk that players need behind the first pass.
-  t.match(await helper(15, 'chunk.done:1').finished, { killedBy: 'SIGKILL' })
+  t.match(await dyingHelper(15, 'chunk.done:1'), { killedBy: 'SIGKILL' })
   const [part = ''] = await partsOf(bench)
   t.match(part, /\/1\.part\.json$/)
   t.match(JSON.parse(await bench.text(part)).renditions, [{ name: '360p' }, { name: '720p' }])
   for (const [k, by] of ['helper-0', 'helper-1'].entries()) {
     await put(bench, part.replace('/1.part', `/${k + 2}.claim`), { by })
   }
-  t.match(await lead('job.joined').finished, { killedBy: 'SIGKILL' })
+  t.match(await lead('job.joined'), { killedBy: 'SIGKILL' })
   const before = await listed(bench, '360p')
   t.match(before, { uris: { length: 10 }, ended: false }, 'what the chunk holds is listed at once')
   t.match(before.uris.at(-1), /^360px/)
@@ -115,14 +137,12 @@ t.test('it ends where pods carry the rest; what players have of it outlives the 
   const further = { contentType: 'video/mp2t' }
   await bench.store.put(`${bench.prefix}360p_00016.ts`, 'of a first pass that came further', further)
 
-  const again = lead()
-  const watching = watched(t, bench, again.finished)
-  const made = await eventually('what the pod that leads has made', async () =>
-    (await partsOf(bench)).find((name) => name.endsWith('/0.part.json')),
-  )
+  const watching = watched(t, bench, lead())
+  const ofLead = async () => (await partsOf(bench)).find((name) => name.endsWith('/0.part.json'))
+  const made = await eventually('what the pod that leads has made', ofLead, undefined, 100)
   t.match(JSON.parse(await bench.text(made)), { by: 'lead', renditions: [{ name: '720p' }] })
   t.equal((await listed(bench, '360p')).uris.length, 10)
-  for (const { finished } of [helper(0), helper(1)]) t.match(await finished, { exit: 0 })
+  t.match(await Promise.all([helper(0), helper(1)]), [{ exit: 0 }, { exit: 0 }])
   const { exit, result, output } = await watching
   t.equal(exit, 0, 'exits with 0', { output })
   t.match(
@@ -140,18 +160,17 @@ t.test('it ends where pods carry the rest; what players have of it outlives the 
 
 t.test('where a chunk does not fit, one process makes all renditions, and players keep what they have', async (t) => {
   const { bench, lead, helper } = await opened(t, 72)
-  const helped = await helper(0).finished
-  t.equal(helped.exit, 0, 'the helper has made all', { output: helped.output })
+  t.match(await helper(0), { exit: 0 }, 'the helper has made all')
   const parts = await partsOf(bench)
   t.equal(parts.length, 3)
   const name = parts.at(-1) ?? ''
   const part = JSON.parse(await bench.text(name))
   await put(bench, name, { ...part, renditions: [{ ...part.renditions[0], first: 11 }, part.renditions[1]] })
-  t.match(await watched(t, bench, lead('job.ran-ahead').finished), { killedBy: 'SIGKILL' })
+  t.match(await watched(t, bench, lead('job.ran-ahead')), { killedBy: 'SIGKILL' })
   const { uris } = await listed(bench, '360p')
   t.ok(uris.length >= 5 && uris.length <= 10, 'what does not fit was never listed', { uris })
   t.strictSame(await partsOf(bench), [], 'and is forgotten')
-  const { exit, result, output } = await watched(t, bench, lead().finished)
+  const { exit, result, output } = await watched(t, bench, lead())
   t.equal(exit, 0, 'the next one makes all, without any other pod', { output })
   t.match(result?.planReason, /^360p in a pass of its own, so that it plays early; 720p in 3 chunks/)
   const [small = []] = await judge(t, bench, 72)
@@ -161,21 +180,21 @@ t.test('where a chunk does not fit, one process makes all renditions, and player
   )
 })
 
-/** The same with its index first, without the last tenth. */
+/** The same with its index first, without the last tenth of its pictures. */
 async function endingEarly(path: string, folder: string): Promise<string> {
   const [indexed, cut] = [join(folder, 'indexed.mp4'), join(folder, 'cut.mp4')]
   await run('ffmpeg', ['-v', 'error', '-i', path, '-c', 'copy', '-movflags', 'faststart', indexed])
-  const whole = await readFile(indexed)
-  await writeFile(cut, whole.subarray(0, Math.round(whole.length * 0.9)))
+  const args = ['-v', 'error', '-select_streams', 'v', '-show_entries', 'packet=pos', '-of', 'csv=p=0', indexed]
+  const at = (await run('ffprobe', args)).stdout.trim().split('\n').map(Number)
+  await writeFile(cut, (await readFile(indexed)).subarray(0, at[Math.round(at.length * 0.9)]))
   return cut
 }
 
 t.test('a source that ends early is refused by the first pass, although chunks of it are made', async (t) => {
   const { bench, lead, helper } = await opened(t, 72, endingEarly)
-  const helped = await helper(0).finished
-  t.equal(helped.exit, 0, 'the helper has made what is there', { output: helped.output })
+  t.match(await helper(0), { exit: 0 }, 'the helper has made what is there')
   t.equal((await partsOf(bench)).length, 3)
-  const { exit, killedBy, result, output } = await lead('job.ran-ahead').finished
+  const { exit, killedBy, result, output } = await lead('job.ran-ahead')
   t.strictSame([exit, killedBy], [EXIT.inputBad, null], 'and nothing is made again', { output })
   t.match(result, { ok: false, reason: 'Truncated' })
   const left = (await bench.keys()).filter((key) => /\.(ts|m3u8)$/.test(key))

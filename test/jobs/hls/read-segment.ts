@@ -17,7 +17,7 @@ t.teardown(() => rm(folder, { recursive: true, force: true }))
 const HLS = ['-f', 'hls', '-hls_time', '2', '-hls_playlist_type', 'event']
 const ENCODE = ['-c:v', 'libx264', '-preset', 'veryfast', '-force_key_frames', 'expr:gte(t,n_forced*2)', '-g', '999']
 await ffmpeg([
-  ...['-i', await clip('landscape'), '-map', '0:v:0', ...ENCODE, '-output_ts_offset', '10', ...HLS],
+  ...['-i', await clip('early'), '-map', '0:v:0', ...ENCODE, '-output_ts_offset', '10', ...HLS],
   ...['-hls_segment_filename', join(folder, 'made_%05d.ts'), join(folder, 'made.m3u8')],
 ])
 await ffmpeg([
