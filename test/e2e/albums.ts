@@ -28,7 +28,7 @@ const PHOTOS = [
   ['three.jpg', '#2980b9'],
 ] as const
 /** Ann is Tomás, an administrator, who hosts; Bob is Mira, a member. */
-const { under, ann, bob, query } = await openForTwoPeople(t, { rateFactor: 20, script: COUNT_MOTIONS })
+const { under, ann, bob, query } = await openForTwoPeople(t, { rateFactor: 20, script: COUNT_MOTIONS, moves: true })
 const CONVERTING = {
   upload_status: 'processing',
   conversion_progress: { percent: 40 },

@@ -47,6 +47,7 @@ t.before(async () => {
     openPage({
       folder,
       script: RECORD_STATES,
+      moves: true,
       // Also a fast machine takes long enough for the states between to be seen.
       jobEnvironment: { PATH: await slowEncoderPath(folder, 2) },
     }),

@@ -57,7 +57,7 @@ async function makeTrip(): Promise<string> {
 const sampleMotion = async () => readFile(await clip('portrait'))
 
 t.before(async () => {
-  under = await openPage({ folder, script: COUNT_MOTIONS })
+  under = await openPage({ folder, script: COUNT_MOTIONS, moves: true })
   page = under.page
 })
 t.teardown(() => under?.close())

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { extname, join } from 'node:path'
@@ -13,6 +13,7 @@ import { bytesOf } from '../../api/features/notifications/email/nodemailer.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { closeServer, listenOnPort } from '../../local/http-server.ts'
 import { startPageServer } from '../../local/page-server.ts'
+import { versionOf } from '../../local/web-files.ts'
 import { follow } from '../support/event-stream.ts'
 import { sendRaw } from '../support/raw-http.ts'
 
@@ -63,7 +64,7 @@ t.test(
     t.equal(await text('%3Cb%3E'), html)
     const first = html.search(/<script|<link|<img/)
     t.ok(
-      html.slice(first).startsWith('<script src="/invitations/link-token.js"></script>'),
+      /^<script src="\/web\/[\w-]+\/invitations\/link-token.js"><\/script>/.test(html.slice(first)),
       'neither deferred nor a module',
     )
     for (const path of ['/i', '/i/', '/i/a/b']) t.equal((await fetch(page.url + path)).status, 404, path)
@@ -84,6 +85,30 @@ t.test('the policy of a page allows its import map and no other script in the ma
   }
 })
 
+t.test('a browser keeps the files that a page names, until one of them changes', async (t) => {
+  const cached = async (path: string) => (await fetch(page.url + path)).headers.get('cache-control')
+  const html = await (await fetch(page.url)).text()
+  const named = [...html.matchAll(/(?:src|href)="(\/[^"]*)"|: "(\/[^"]*)"/g)].map(
+    ([, link, module]) => link ?? module ?? '',
+  )
+  t.ok(named.length > 20)
+  for (const path of named) t.equal(await cached(path), 'max-age=31536000, immutable', path)
+  t.equal(await cached('/'), 'no-cache')
+  for (const path of ['/page.js', '/web/earlier/page.js']) t.equal(await cached(path), 'no-cache', path)
+})
+
+t.test('files have another version as soon as one of them is written', async (t) => {
+  const files = ['a.js', 'b.js'].map((name) => join(t.testdir({ 'a.js': 'one', 'b.js': 'two' }), name))
+  const before = versionOf(files)
+  t.equal(versionOf(files), before)
+  t.match(before, /^[\w-]{16}$/)
+  await utimes(files[1] ?? '', 1, 1)
+  const touched = versionOf(files)
+  t.not(touched, before)
+  await writeFile(files[1] ?? '', 'three')
+  t.not(versionOf(files), touched)
+})
+
 t.test('serves nothing else of the machine', async (t) => {
   for (const path of [
     '/nothing',
@@ -93,6 +118,12 @@ t.test('serves nothing else of the machine', async (t) => {
     '/index.html',
     '/lib',
     '/lib/',
+    '/web/',
+    '/web/v',
+    '/web/v/',
+    '/web/v/nothing',
+    '/web/v/web/v/page.js',
+    '/web/v//etc/passwd',
   ]) {
     t.equal((await fetch(page.url + path)).status, 404, path)
   }
@@ -102,6 +133,8 @@ t.test('serves nothing else of the machine', async (t) => {
     '/lib/../../package.json',
     '/lib/..%2f..%2fpackage.json',
     '/vendor/../package.json',
+    '/web/../page.js',
+    '/web/v/../../package.json',
   ]) {
     const bytes = `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${page.port}\r\nConnection: close\r\n\r\n`
     t.match(await sendRaw(page.port, bytes, 'wait'), /^HTTP\/1\.1 404 /, path)

@@ -76,6 +76,8 @@ export async function openPage(options: {
   folder: string
   jobEnvironment?: Record<string, string>
   script?: string
+  /** The page moves, as for a person who has not asked for less of that: each frame is drawn by the CPU. */
+  moves?: boolean
 }): Promise<PageUnderTest> {
   const { folder } = options
   const shots = process.env['SCREENSHOTS']
@@ -92,7 +94,7 @@ export async function openPage(options: {
   const elsewhere: string[] = []
   const unanswered = new Map<Page, Set<Request>>()
   const openAnother = async () => {
-    const page = await newPage(browser, options.script)
+    const page = await newPage(browser, options)
     page.on('console', (message) => {
       const { url } = message.location()
       // hls.js revokes the address of a media source that is closed before the browser has opened it.
@@ -162,8 +164,12 @@ async function violations(page: Page): Promise<string[]> {
   )`)
 }
 
-async function newPage(browser: Browser, script = ''): Promise<Page> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: 'light' })
+async function newPage(browser: Browser, { script = '', moves = false }): Promise<Page> {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 860 },
+    colorScheme: 'light',
+    reducedMotion: moves ? 'no-preference' : 'reduce',
+  })
   const page = await context.newPage()
   page.setDefaultTimeout(PATIENCE_MS)
   await context.addInitScript({ content: script })

@@ -21,11 +21,11 @@ export interface TwoPeople {
 /**
  * The demo page in two browsers, against one platform on a database of its own, until the end of the test file. A machine
  * without a browser skips the file. `rateFactor` multiplies the limits of requests; `script` runs in both pages before
- * their own.
+ * their own; `moves` as for `openPage`.
  */
 export async function openForTwoPeople(
   t: Parameters<typeof browserFolder>[0] & Parameters<typeof testDatabase>[0] & { plan(count: 0, why: string): void },
-  { rateFactor = 3, script = '' } = {},
+  { rateFactor = 3, script = '', moves = false } = {},
 ): Promise<TwoPeople> {
   if (noBrowser) {
     t.plan(0, noBrowser)
@@ -36,7 +36,7 @@ export async function openForTwoPeople(
   process.env['DATABASE_URL'] = database
   // Both people come from one address, and are quicker than people.
   process.env['RATE_LIMIT_FACTOR'] = String(rateFactor)
-  const under = await openPage({ folder, script })
+  const under = await openPage({ folder, script, moves })
   t.teardown(() => under.close())
   const query = async (sql: string, values: unknown[] = []) => {
     const client = new pg.Client({ connectionString: database })
