@@ -81,7 +81,8 @@ function foreignIn({ marks }: Society, { body }: Answer, want: object | undefine
   const text = `${json} ${Buffer.from(cursor, 'base64url').toString('latin1')}`
   const wanted = JSON.stringify(want ?? {})
   const known = idsIn(wanted)
-  const foreign = marks.filter((mark) => text.toUpperCase().includes(mark) && !wanted.includes(mark))
+  const inCapitals = text.toUpperCase()
+  const foreign = marks.filter((mark) => inCapitals.includes(mark) && !wanted.includes(mark))
   return [...foreign, ...[...idsIn(text)].filter((id) => !known.has(id))]
 }
 
@@ -126,20 +127,28 @@ async function checkAll(society: Society, question: Asked, limit = 1): Promise<v
   if (all.length > limit) await page(limit, 100, { limit: '100', cursor })
 }
 
-const SEES_ITS_OWN = fc.asyncProperty(fc.gen(), async (g) => {
-  const society = await aSociety(api, g, parts)
-  const questions = questionsOf(society).map((one, n) => () => checkAll(society, one, LIMITS[n % LIMITS.length]))
-  while (questions.length > 0) await Promise.all(questions.splice(0, 8).map((ask) => ask()))
-})
+const seesItsOwn = (isAsked: (operationId: string) => boolean) =>
+  fc.asyncProperty(fc.gen(), async (g) => {
+    const society = await aSociety(api, g, parts)
+    const questions = questionsOf(society)
+      .filter(({ route }) => isAsked(route))
+      .map((one, n) => () => checkAll(society, one, LIMITS[n % LIMITS.length]))
+    while (questions.length > 0) await Promise.all(questions.splice(0, 8).map((ask) => ask()))
+  })
 /** Each run of the tests asks other societies. */
 const SOCIETIES = { least: 5, most: 20 }
 
 t.test('each user sees exactly what is shared with them', async () => {
   // A smaller society that fails as well says no more than the question does.
-  const ofSocieties = (numRuns: number) => fc.assert(SEES_ITS_OWN, { numRuns, endOnFailure: true })
-  await ofSocieties(SOCIETIES.least)
-  for (let n = SOCIETIES.least; n < SOCIETIES.most && READS.some((one) => lacksOf(one).length > 0); n++)
-    await ofSocieties(1)
+  const ofSocieties = (numRuns: number, isAsked: (operationId: string) => boolean) =>
+    fc.assert(seesItsOwn(isAsked), { numRuns, endOnFailure: true })
+  await ofSocieties(SOCIETIES.least, () => true)
+  // Where these had not everything, more of them are asked for that alone.
+  for (let n = SOCIETIES.least; n < SOCIETIES.most; n++) {
+    const lacking = new Set(READS.filter((one) => lacksOf(one).length > 0).map(({ operationId }) => operationId))
+    if (lacking.size === 0) break
+    await ofSocieties(1, (operationId) => lacking.has(operationId))
+  }
 })
 
 /** How an operation was not asked yet. */

@@ -13,6 +13,7 @@ import { newSecret } from '../../lib/runtime/standard-webhooks.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { startTestIdentity, type TestIdentity } from './identity.ts'
 import { AUDIT_KEYS } from './personal-data.ts'
+import { type QuickAnswer, quickRequest } from './quick-request.ts'
 import { readableLog } from './readable-log.ts'
 
 interface Teardown {
@@ -190,17 +191,35 @@ async function call(
   path: string,
   o: CallOptions = {},
 ): Promise<Answer> {
-  const response = await fetch(`${url}${path.startsWith('/d/') ? '' : '/v1'}${path}`, {
-    method,
-    redirect: 'manual',
-    headers: { ...(who && { authorization: `Bearer ${who.token}` }), ...typeOf(o), ...o.headers },
-    ...bodyOf(o),
+  const headers = { ...(who && { authorization: `Bearer ${who.token}` }), ...typeOf(o), ...o.headers }
+  const {
+    status,
+    headers: answered,
+    bytes,
+  } = await ask(`${url}${path.startsWith('/d/') ? '' : '/v1'}${path}`, {
+    ...{ method, headers, o },
+  })
+  const isJson = answered.get('content-type')?.startsWith('application/json')
+  const body = isJson && bytes.length > 0 ? JSON.parse(bytes.toString()) : bytes
+  return { status, headers: answered, body, data: body.data, code: body.error?.code }
+}
+
+/** What is sent in one piece goes the quick way. A large body may be answered before all of it was sent. */
+async function ask(
+  url: string,
+  { method, headers, o }: { method: string; headers: Record<string, string>; o: CallOptions },
+): Promise<QuickAnswer> {
+  const body = bodyOf(o)
+  const isPlain = typeof body === 'string' || body instanceof Uint8Array
+  if (!o.signal && (body === undefined || (isPlain && body.length < 16_384))) {
+    return quickRequest(url, { method, headers, ...(body !== undefined && { body }) })
+  }
+  const response = await fetch(url, {
+    ...{ method, headers, redirect: 'manual' },
+    ...(body !== undefined && { body, duplex: 'half' }),
     ...(o.signal && { signal: o.signal }),
   } as RequestInit)
-  const bytes = await bodyIn(response)
-  const isJson = response.headers.get('content-type')?.startsWith('application/json')
-  const body = isJson && bytes.length > 0 ? JSON.parse(bytes.toString()) : bytes
-  return { status: response.status, headers: response.headers, body, data: body.data, code: body.error?.code }
+  return { status: response.status, headers: response.headers, bytes: await bodyIn(response) }
 }
 
 /** Of an event stream its first events, as it does not end. */
@@ -216,10 +235,7 @@ const typeOf = (o: CallOptions) => ({
   ...(o.json !== undefined && { 'content-type': 'application/json' }),
   ...(o.bytes && { 'content-type': 'application/octet-stream' }),
 })
-const bodyOf = (o: CallOptions) => {
-  const body = o.form ?? o.bytes ?? (o.json === undefined ? undefined : JSON.stringify(o.json))
-  return body === undefined ? {} : { body, duplex: 'half' }
-}
+const bodyOf = (o: CallOptions) => o.form ?? o.bytes ?? (o.json === undefined ? undefined : JSON.stringify(o.json))
 
 /** The path of a signed link: the test's server has another address than the links say. */
 export const pathOf = (link: string) => new URL(link).pathname.replace(/^\/v1/, '')

@@ -113,6 +113,38 @@ export async function traces(api: TestApi): Promise<Record<string, string>> {
   }
 }
 
+/** A request that must leave nothing behind. */
+export interface Asked {
+  route: Route
+  request: SeededRequest
+}
+
+/** Asks with all of them, which must leave nothing behind: looked at once, and one by one only to tell which one did. */
+export async function leavesNothing<T extends Asked>(
+  t: Test,
+  api: TestApi,
+  asked: readonly T[],
+  ask: (one: T) => Promise<void>,
+): Promise<void> {
+  const before = await traces(api)
+  for (const one of asked) await ask(one)
+  const after = await traces(api)
+  t.strictSame(after, before, 'nothing was changed')
+  if (JSON.stringify(after) === JSON.stringify(before)) return
+  for (const one of asked) {
+    const before = await traces(api)
+    await ask(one)
+    t.strictSame(await traces(api), before, one.route.operationId)
+  }
+}
+
+/** Requests of one side for these operations. */
+export async function seeded(routes: readonly Route[], side: Side): Promise<Asked[]> {
+  const asked: Asked[] = []
+  for (const route of routes) asked.push({ route, request: await seedOf(route)(side) })
+  return asked
+}
+
 async function look(api: TestApi): Promise<Record<string, string>> {
   const { admin } = api.database
   const tables = await admin.query<{ name: string }>(

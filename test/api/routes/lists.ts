@@ -48,6 +48,13 @@ async function pagesOf(t: Test, route: Route, request: SeededRequest, query: Que
   return pages
 }
 
+/** Requests of our side for all lists, made when they are first wanted. */
+let asked: Promise<[Route, SeededRequest][]> | undefined
+const everyList = () => {
+  asked ??= Promise.all(listed.map(async (route) => [route, await seedOf(route)(ours)] as [Route, SeededRequest]))
+  return asked
+}
+
 for (const route of listed) {
   const { operationId } = route
   const { add, filter = {} } = listSeedOf(route)
@@ -56,11 +63,11 @@ for (const route of listed) {
   t.test(`${operationId}: its pages together are the list, each item once`, async (t) => {
     const request = await seedOf(route)(ours)
     const added = new Set<string>()
-    for (let n = 0; n < 7; n++) added.add(await add(ours))
-    t.equal(added.size, 7)
+    for (let n = 0; n < 5; n++) added.add(await add(ours))
+    t.equal(added.size, 5)
     const [whole = []] = await pagesOf(t, route, request, { limit: String(most) })
     for (const id of added) t.ok(whole.includes(id), id)
-    for (const limit of [1, 2, 3, whole.length, whole.length + 1]) {
+    for (const limit of [1, 3, whole.length, whole.length + 1]) {
       const pages = await pagesOf(t, route, request, { limit: String(limit) })
       t.strictSame(pages.flat(), whole, `pages of ${limit}`)
       t.strictSame(
@@ -139,8 +146,9 @@ for (const route of listed) {
     if (Object.keys(filter).length > 0) {
       t.equal((await send(t, route, asking(request, { ...filter, cursor }))).code, 'INVALID_CURSOR', 'with a filter')
     }
-    for (const other of listed.filter((list) => list !== route)) {
-      const elsewhere = asking(await seedOf(other)(ours), { cursor })
+    for (const [other, asked] of await everyList()) {
+      if (other === route) continue
+      const elsewhere = asking(asked, { cursor })
       t.equal((await send(t, other, elsewhere)).code, 'INVALID_CURSOR', `at ${other.operationId}`)
     }
     t.equal((await send(t, route, asking(request, { cursor: 'x'.repeat(3000) }))).status, 400)

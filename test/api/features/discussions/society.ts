@@ -93,10 +93,15 @@ export const part: Part = {
   of: saidOf,
   ask(society, who) {
     const { events } = eventsOf(society)
-    const { comments } = saidOf(society)
+    const said = saidOf(society)
+    const { comments } = said
     return events.flatMap((event) => {
       const items = itemsOf(society).filter((item) => item.organization === event.organization)
-      const targets = [event, ...comments.filter((one) => one.event === event), ...items]
+      const talk = comments.filter((one) => one.event === event)
+      // Who does not come across the event comes across nothing in it, for one reason: of each type, two are asked for.
+      const isThere = find(society, said, who, event, event) !== undefined
+      const some = <T>(list: T[]) => (isThere ? list : list.slice(-2))
+      const targets = [event, ...some(talk), ...some(items)]
       // An event does not show what another one of the organization is about.
       const other = events.find((one) => one !== event && one.organization === event.organization)
       const strange = other ? [...comments.filter((one) => one.event === other), other] : []

@@ -99,12 +99,15 @@ async function whenStored(
   }
 }
 
-/** One layout each: parts of five MiB, and staged chunks of a few KiB. */
-const LAYOUTS: [string, number, number][] = [
-  ['parts', 5 * 1024 * 1024, 11 * 1024 * 1024 + 17],
-  ['staged chunks', 1024, 5 * 1024 + 17],
+const PART = 5 * 1024 * 1024
+/** The smallest file of two parts. */
+const TWO_PARTS = PART + 17
+/** One layout each, with a file of several whole chunks, and one for where less is enough. */
+const LAYOUTS: [string, number, number, number][] = [
+  ['parts', PART, 2 * PART + 17, TWO_PARTS],
+  ['staged chunks', 1024, 5 * 1024 + 17, 5 * 1024 + 17],
 ]
-for (const [name, chunkBytes, size] of LAYOUTS) {
+for (const [name, chunkBytes, size, less] of LAYOUTS) {
   t.test(`${name}: chunks in any order and in parallel become exactly one media`, async (t) => {
     const bytes = fakeMp4(size)
     const session = await begin(bytes, chunkBytes, { checksum_sha256: sha256(bytes).toString('hex') })
@@ -137,9 +140,9 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: a chunk that is sent again replaces the one before`, async (t) => {
-    const bytes = fakeMp4(size)
+    const bytes = fakeMp4(less)
     const session = await begin(bytes, chunkBytes)
-    t.equal((await session.put(1, randomBytes(chunkBytes))).status, 200)
+    t.equal((await session.put(0, randomBytes(chunkBytes))).status, 200)
     for (let i = 0; i < session.total; i++) t.equal((await session.put(i)).status, 200)
     t.ok((await contentOf((await session.merge()).data.media_id)).equals(bytes))
   })
@@ -165,7 +168,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: what is not media ends the session and leaves no object`, async (t) => {
-    const session = await begin(Buffer.alloc(size, '#EXTM3U\n'), chunkBytes)
+    const session = await begin(Buffer.alloc(less, '#EXTM3U\n'), chunkBytes)
     for (let i = 0; i < session.total; i++) await session.put(i)
     const refused = await Promise.all([session.merge(), session.merge()])
     t.ok(refused.every((r) => r.status === 422))
@@ -176,7 +179,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: a checksum that the merge announces is checked, also by a repeat`, async (t) => {
-    const bytes = fakeMp4(size)
+    const bytes = fakeMp4(less)
     const right = sha256(bytes).toString('hex')
     const whole = async (session: Session) => {
       for (let i = 0; i < session.total; i++) t.equal((await session.put(i)).status, 200)
@@ -206,7 +209,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: a wrong checksum of the whole file ends the session and leaves no object`, async (t) => {
-    const session = await begin(fakeMp4(size), chunkBytes, { checksum_sha256: '0'.repeat(64) })
+    const session = await begin(fakeMp4(less), chunkBytes, { checksum_sha256: '0'.repeat(64) })
     for (let i = 0; i < session.total; i++) await session.put(i)
     const refused = await session.merge()
     t.strictSame([refused.status, refused.code], [422, 'CHECKSUM_MISMATCH'])
@@ -214,7 +217,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: an abort frees everything, and can be repeated`, async (t) => {
-    const session = await begin(fakeMp4(size), chunkBytes)
+    const session = await begin(fakeMp4(less), chunkBytes)
     await session.put(0)
     t.equal((await session.abort()).status, 204)
     t.equal((await session.abort()).status, 204)
@@ -253,7 +256,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: two that write one chunk at once leave one of the two, or a chunk to send again`, async (t) => {
-    const [one, two] = [fakeMp4(size), fakeMp4(size)]
+    const [one, two] = [fakeMp4(less), fakeMp4(less)]
     const session = await begin(one, chunkBytes)
     const other = (i: number) => two.subarray(i * chunkBytes, (i + 1) * chunkBytes)
     for (let i = 0; i < session.total; i++) {
@@ -274,7 +277,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: a merge whose maker died is taken over when its lease has run out`, async (t) => {
-    const bytes = fakeMp4(size)
+    const bytes = fakeMp4(less)
     for (const objectMade of [false, true]) {
       const session = await begin(bytes, chunkBytes)
       for (let i = 0; i < session.total; i++) await session.put(i)
@@ -302,7 +305,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: a chunk that comes too late for a session that a merge reopens costs it nothing`, async (t) => {
-    const bytes = fakeMp4(size)
+    const bytes = fakeMp4(less)
     const session = await begin(bytes, chunkBytes)
     for (let i = 0; i < session.total; i++) await session.put(i)
     const before = await keysOf(session)
@@ -320,7 +323,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
   })
 
   t.test(`${name}: a chunk that the store lost has to be sent again`, async (t) => {
-    const bytes = fakeMp4(size)
+    const bytes = fakeMp4(less)
     const session = await begin(bytes, chunkBytes)
     for (let i = 0; i < session.total; i++) await session.put(i)
     await sql(`update upload_chunks set etag = '"lost"' where upload_id = $1 and chunk_index = 1`, [
@@ -389,10 +392,10 @@ t.test('chunks of a wrong length, index or digest are refused and not recorded',
 })
 
 t.test('a wrong digest does not spoil the chunk that was right before', async (t) => {
-  const bytes = fakeMp4(11 * 1024 * 1024)
-  const session = await begin(bytes, 5 * 1024 * 1024)
+  const bytes = fakeMp4(TWO_PARTS)
+  const session = await begin(bytes, PART)
   for (let i = 0; i < session.total; i++) await session.put(i)
-  const wrong = await session.put(1, randomBytes(5 * 1024 * 1024), { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' })
+  const wrong = await session.put(0, randomBytes(PART), { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' })
   t.equal(wrong.code, 'CHECKSUM_MISMATCH')
   t.ok((await contentOf((await session.merge()).data.media_id)).equals(bytes))
 })
@@ -514,7 +517,7 @@ t.test('a merge names its upload', async (t) => {
 })
 
 t.test('a session that is over takes nothing, and housekeeping frees what it held', async (t) => {
-  const parts = await begin(fakeMp4(11 * 1024 * 1024), 5 * 1024 * 1024)
+  const parts = await begin(fakeMp4(TWO_PARTS), PART)
   const staged = await begin(fakeMp4(3000), 1000)
   for (const session of [parts, staged]) await session.put(0)
   await sql(`update uploads set expires_at = now() - interval '1 s' where state = 'open'`)
