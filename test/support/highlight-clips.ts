@@ -34,13 +34,13 @@ export async function colorItem(
 
 const run = promisify(execFile)
 
-/** A moving picture of 160x90 without sound, in which exactly the given frames do not decode cleanly. */
+/** A moving picture of 160x90 without sound, in which exactly the given frames do not decode cleanly. 30 frames a second unless `rate` says otherwise. */
 export async function damagedItem(
   bench: Awaited<ReturnType<typeof highlightBench>>,
   name: string,
-  { seconds, damaged }: { seconds: number; damaged: readonly number[] },
+  { seconds, damaged, rate = 30 }: { seconds: number; damaged: readonly number[]; rate?: number },
 ) {
-  const input = ['-f', 'lavfi', '-i', `testsrc2=s=160x90:r=30:d=${seconds}`]
+  const input = ['-f', 'lavfi', '-i', `testsrc2=s=160x90:r=${rate}:d=${seconds}`]
   // Keyframes only: damage does not spread to the frames after it.
   const source = await clipOf([...input, '-c:v', 'libx264', '-preset', 'veryfast', '-pix_fmt', 'yuv420p', '-g', '1'])
   const bytes = await readFile(source)
@@ -54,5 +54,17 @@ export async function damagedItem(
   }
   const path = join(bench.folder, `${name}.mp4`)
   await writeFile(path, bytes)
+  return bench.videoOf(path, name)
+}
+
+/** A clip of 160x90 with sound, of which the end is missing, although its container says how long it was: three seconds. */
+export async function truncatedItem(bench: Awaited<ReturnType<typeof highlightBench>>, name: string) {
+  const whole = await clipOf([
+    ...['-f', 'lavfi', '-i', 'testsrc2=s=160x90:r=30:d=3', '-f', 'lavfi', '-i', 'sine=d=3', '-c:v', 'libx264'],
+    ...['-preset', 'ultrafast', '-pix_fmt', 'yuv420p', '-g', '30', '-c:a', 'aac', '-movflags', '+faststart'],
+  ])
+  const bytes = await readFile(whole)
+  const path = join(bench.folder, `${name}.mp4`)
+  await writeFile(path, bytes.subarray(0, Math.floor(bytes.length * 0.6)))
   return bench.videoOf(path, name)
 }

@@ -35,8 +35,21 @@ const keysOf = async (store: ObjectStore, prefix: string) => {
 
 type TypeOf = (key: string, given: string) => string
 
-/** What every ObjectStore must do. Each test works below a prefix of its own. `typeOf`: the type that an object gets. */
-export function objectStoreContract(t: Test, store: ObjectStore, typeOf: TypeOf = (_, given) => given): void {
+interface Sizes {
+  /** The type that an object gets. */
+  typeOf?: TypeOf
+  /** More objects than the store lists or deletes at once. */
+  objects?: number
+  /** A file that is larger than the store uploads in one piece. */
+  fileBytes?: number
+}
+
+/** What every ObjectStore must do. Each test works below a prefix of its own. */
+export function objectStoreContract(
+  t: Test,
+  store: ObjectStore,
+  { typeOf = (_, given) => given, objects = 1010, fileBytes = 65 * MIB }: Sizes = {},
+): void {
   let tests = 0
   const fresh = () => `t${tests++}/`
   const refused = (t: Test, work: Promise<unknown>, code: StoreErrorCode, name?: string) =>
@@ -228,11 +241,12 @@ export function objectStoreContract(t: Test, store: ObjectStore, typeOf: TypeOf 
 
   t.test('lists and deletes more than one page', async (t) => {
     const at = fresh()
-    const keys = Array.from({ length: 1010 }, (_, i) => `${at}${String(i).padStart(4, '0')}`)
+    // Long names: a list of three hundred is more than a connection takes at once.
+    const keys = Array.from({ length: objects }, (_, i) => `${at}${'n'.repeat(150)}${String(i).padStart(4, '0')}`)
     for (let i = 0; i < keys.length; i += 64)
       await Promise.all(keys.slice(i, i + 64).map((key) => store.put(key, '', textType)))
     t.strictSame(await keysOf(store, at), keys)
-    t.equal(await store.deletePrefix(at), 1010)
+    t.equal(await store.deletePrefix(at), objects)
     t.strictSame(await keysOf(store, at), [])
   })
 
@@ -348,16 +362,17 @@ export function objectStoreContract(t: Test, store: ObjectStore, typeOf: TypeOf 
   t.test('uploads a large file', async (t) => {
     const at = fresh()
     const folder = t.testdir()
-    const data = randomBytes(70 * MIB)
+    // It does not repeat where parts begin.
+    const data = Buffer.alloc(fileBytes, randomBytes(MIB + 1))
     await writeFile(join(folder, 'in'), data)
     t.match(await store.upload(join(folder, 'in'), `${at}f`, { contentType: 'video/mp4' }), { size: data.length })
-    await store.download(`${at}f`, join(folder, 'out'))
-    t.ok(data.equals(await readFile(join(folder, 'out'))))
+    t.ok(data.equals(await buffer((await store.get(`${at}f`)).body)))
   })
 
   t.test('streams a long body of unknown length', async (t) => {
     const key = `${fresh()}long`
-    const data = randomBytes(33 * MIB)
+    // Two of the parts in which a stream is sent, and a rest.
+    const data = randomBytes(17 * MIB)
     const made = await store.put(key, Readable.from([data.subarray(0, 7), data.subarray(7)]), textType)
     t.equal(made.size, data.length)
     t.ok(data.equals(await buffer((await store.get(key)).body)))

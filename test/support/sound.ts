@@ -1,8 +1,7 @@
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { Test } from 'tap'
+import { clipOf } from './clips.ts'
 
 const run = promisify(execFile)
 
@@ -14,12 +13,9 @@ export const ffmpeg = async (...args: string[]): Promise<string> =>
 export const speech = (volume: number, seed = 1) =>
   `${volume}*(random(${seed})-0.5)*(0.1+pow(sin(PI*t*2.5),2))*lt(mod(t,2.6),1.8)`
 
-/** Makes a file with one sound stream from a source of lavfi. */
-export async function recording(t: Test, name: string, source: string, ...options: string[]): Promise<string> {
-  const path = join(t.testdirName, name)
-  await ffmpeg('-v', 'error', '-f', 'lavfi', '-i', source, ...options, path)
-  return path
-}
+/** The path of a file of this type, such as `wav`, with one sound stream from a source of lavfi; made once per machine. */
+export const recording = (type: string, source: string, ...options: string[]): Promise<string> =>
+  clipOf(['-f', 'lavfi', '-i', source, ...options], type)
 
 /** What ffmpeg's EBU R128 meter says about a part of a file: LUFS and dBTP. */
 export async function loudness(path: string, from = 0, to = 1e6, filter = 'anull') {
@@ -35,12 +31,20 @@ export async function leftOf(path: string): Promise<Float64Array> {
   const bytes = await readFile(path)
   const size = bytes.readUInt32LE(40)
   if (size !== bytes.length - 44) throw new Error('The header of the WAV file does not match its size')
-  return Float64Array.from({ length: size / 4 }, (_, i) => bytes.readInt16LE(44 + i * 4) / 32_768)
+  // A loop each, here and below: a callback for each of a million samples takes longer than to render them.
+  const samples = new Float64Array(size / 4)
+  for (let i = 0; i < samples.length; i++) samples[i] = bytes.readInt16LE(44 + i * 4) / 32_768
+  return samples
 }
 
 /** The index of the first sample louder than `level` from `from` on. */
-export const firstAbove = (samples: Float64Array, level: number, from = 0): number =>
-  samples.findIndex((sample, i) => i >= from && Math.abs(sample) > level)
+export function firstAbove(samples: Float64Array, level: number, from = 0): number {
+  for (let i = from; i < samples.length; i++) if (Math.abs(samples[i] ?? 0) > level) return i
+  return -1
+}
 
-export const rms = (samples: Float64Array): number =>
-  Math.sqrt(samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length)
+export function rms(samples: Float64Array): number {
+  let sum = 0
+  for (const sample of samples) sum += sample * sample
+  return Math.sqrt(sum / samples.length)
+}

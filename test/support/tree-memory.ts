@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 const SAMPLE_MS = 5
 
@@ -48,9 +48,15 @@ function memoryOf(pid: number): Peak {
   return sum
 }
 
-/** Of all its threads: a worker thread may have started one. */
-const childrenOf = (pid: number): number[] =>
-  readdirSync(`/proc/${pid}/task`).flatMap((thread) => childrenOfThread(`/proc/${pid}/task/${thread}/children`))
+/**
+ * Of all its threads if it is Node, where a worker thread may have started one. An encoder has fifty, none of which starts
+ * a process, and to ask each of them took as long as the encoding.
+ */
+function childrenOf(pid: number): number[] {
+  const isNode = readlinkSync(`/proc/${pid}/exe`) === readlinkSync('/proc/self/exe')
+  const threads = isNode ? readdirSync(`/proc/${pid}/task`) : [pid]
+  return threads.flatMap((thread) => childrenOfThread(`/proc/${pid}/task/${thread}/children`))
+}
 
 function childrenOfThread(file: string): number[] {
   try {

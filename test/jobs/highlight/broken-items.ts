@@ -2,7 +2,7 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import t from 'tap'
 import { clip, ffmpeg } from '../../support/clips.ts'
-import { colorItem, damagedItem, PALETTE } from '../../support/highlight-clips.ts'
+import { colorItem, damagedItem, PALETTE, truncatedItem } from '../../support/highlight-clips.ts'
 import { frameColors, runsOf } from '../../support/highlight-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 import { programPath } from '../../support/services/process.ts'
@@ -36,16 +36,15 @@ t.test('a broken item fails the highlight for good, is named, and leaves nothing
 
 t.test('an item that proves broken only when decoded is named too, and what was published is withdrawn', async (t) => {
   const { bench } = await withBroken(t)
-  const red = await colorItem(bench, 'red', { seconds: 4 })
-  // 60 % of a file of eight seconds.
-  const half = await bench.videoOf(await clip('truncated'), 'half', 8)
+  const red = await colorItem(bench, 'red', { seconds: 2 })
+  const half = await truncatedItem(bench, 'half')
+  const spec = { transition: 'cut', segmentSeconds: 1 } as const
+  const earlier = await bench.run([red, half], spec, { KEEPSAKE_FAILPOINT: 'highlight.playable' })
+  t.equal(earlier.killedBy, 'SIGKILL', 'segments are published before the item is decoded', earlier)
+  // What only that attempt has published.
+  await bench.store.put(`${bench.prefix}180p_00099.ts`, 'earlier', { contentType: 'video/mp2t' })
   for (const transition of ['cut', 'crossfade'] as const) {
-    const spec = { transition, segmentSeconds: 1 }
-    const earlier = await bench.run([red, half], spec, { KEEPSAKE_FAILPOINT: 'highlight.playable' })
-    t.equal(earlier.killedBy, 'SIGKILL', 'segments are published before the item is decoded', earlier)
-    // What only that attempt has published.
-    await bench.store.put(`${bench.prefix}180p_00099.ts`, 'earlier', { contentType: 'video/mp2t' })
-    const { exit, result, output } = await bench.run([red, half], spec)
+    const { exit, result, output } = await bench.run([red, half], { ...spec, transition })
     t.equal(exit, 12, 'exits with 12', { output })
     t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'half' }])
     t.strictSame(await bench.keys(), [])
@@ -70,21 +69,22 @@ exec ${await programPath(tool)} "$@"
   return `${bin}${delimiter}${process.env['PATH'] ?? ''}`
 }
 
-for (const [tool, transition] of [
-  ['ffprobe', 'cut'],
-  ['ffmpeg', 'cut'],
-  ['ffmpeg', 'crossfade'],
+for (const [tool, transition, skipBroken] of [
+  ['ffprobe', 'cut', true],
+  ['ffmpeg', 'cut', false],
+  ['ffmpeg', 'crossfade', true],
 ] as const) {
-  t.test(`an item that crashes ${tool} is broken, and can be left out: ${transition}`, async (t) => {
-    const { bench, red, green } = await withBroken(t)
-    const PATH = await failingPath(bench.folder, tool, SECOND, 'kill -SEGV $$')
-    const { exit, result, output } = await bench.run([red, green], { transition }, { PATH })
-    t.equal(exit, 12, 'exits with 12', { output })
-    t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'green' }])
-    const without = await bench.run([red, green], { transition, skipBroken: true }, { PATH })
-    t.equal(without.exit, 0, 'exits with 0', { output: without.output })
-    t.match((await bench.manifest()).skipped, [{ id: 'green', reason: 'CorruptInput' }])
-  })
+  t.test(
+    `an item that crashes ${tool} is broken, and ${skipBroken ? 'left out' : 'named'}: ${transition}`,
+    async (t) => {
+      const { bench, red, green } = await withBroken(t)
+      const PATH = await failingPath(bench.folder, tool, SECOND, 'kill -SEGV $$')
+      const { exit, result, output } = await bench.run([red, green], { transition, skipBroken }, { PATH })
+      t.equal(exit, skipBroken ? 0 : 12, 'exits with 0 or 12', { output })
+      if (skipBroken) t.match((await bench.manifest()).skipped, [{ id: 'green', reason: 'CorruptInput' }])
+      else t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'green' }])
+    },
+  )
 }
 
 t.test('a failure that may pass is retried, names its item, and leaves nothing out', async (t) => {
@@ -112,10 +112,10 @@ t.test('an item is judged by the damage in all its pieces together', async (t) =
   const { exit, result, output } = await bench.run([red, everywhere, blue], spec)
   t.equal(exit, 12, 'one frame in each piece is too many', { output })
   t.match(result?.outputs, [{ item: 'everywhere', message: 'Item everywhere: 3 frames are damaged' }])
-  // It is divided at 15 and 345; up to three of 360 frames are tolerated.
-  const long = await damagedItem(bench, 'long', { seconds: 12, damaged: [350, 352, 354] })
+  // It is divided after 30 and 282 frames; up to three of 312 are tolerated.
+  const long = await damagedItem(bench, 'long', { seconds: 5.2, rate: 60, damaged: [286, 290, 294] })
   const tolerated = await bench.run([red, long], { ...spec, outputPrefix: NEXT })
-  t.equal(tolerated.exit, 0, 'three of 360 frames are not', { output: tolerated.output })
+  t.equal(tolerated.exit, 0, 'three of 312 frames are not', { output: tolerated.output })
   t.strictSame((await bench.manifest(NEXT)).skipped, [])
   t.equal(await piecesOf(bench, long), 1, 'its middle is stored, and its damaged end is not')
 })
@@ -123,7 +123,7 @@ t.test('an item is judged by the damage in all its pieces together', async (t) =
 t.test('an item of which only the end is damaged is broken', async (t) => {
   const { bench, red, blue } = await withBroken(t)
   // Decoding the last half second begins a second and a half before it.
-  const end = await damagedItem(bench, 'end', { seconds: 4, damaged: [106, 108, 110, 112, 114] })
+  const end = await damagedItem(bench, 'end', { seconds: 3, damaged: [76, 78, 80, 82, 84] })
   for (const items of [
     [red, end],
     [end, blue],
@@ -156,8 +156,8 @@ t.test('what a crossfade made of each of its items alone is removed', async (t) 
 
 t.test('with skipBroken the highlight goes without them, and says so', async (t) => {
   const { bench, red, green, blue, notAnImage } = await withBroken(t)
-  const half = await bench.videoOf(await clip('truncated'), 'half', 8)
-  const spec = { skipBroken: true, transition: 'crossfade' as const, renditions: ['360p' as const] }
+  const half = await truncatedItem(bench, 'half')
+  const spec = { skipBroken: true, transition: 'crossfade' as const }
   const { exit, output } = await bench.run([red, notAnImage, green, half, blue], spec)
   t.equal(exit, 0, 'exits with 0', { output })
   const manifest = await bench.manifest()

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../lib/contract/job-result.ts'
@@ -29,36 +29,56 @@ async function canBeWatched(t: Test, bench: Bench): Promise<void> {
   t.strictSame(runsOf(await frameColors(join(folder, '180p_00000.ts')), PALETTE), [['red', 30]])
 }
 
-for (const [place, reused] of [
-  ['highlight.piece', 1],
-  ['highlight.playable', 2],
-  ['highlight.joined', 2],
-  ['highlight.uploaded', 2],
-] as const) {
-  t.test(`death at ${place} commits nothing, and the next attempt uses the pieces again`, async (t) => {
+/** A PATH with an ffmpeg that notes each encoding of a piece. */
+async function countingPath(folder: string) {
+  const list = join(folder, 'encodings')
+  await writeFile(list, '')
+  const script = `#!/bin/sh
+case "$*" in
+  *libx264*) echo 1 >> ${list} ;;
+esac
+exec ${await programPath('ffmpeg')} "$@"
+`
+  const bin = join(folder, 'counting')
+  await mkdir(bin)
+  await writeFile(join(bin, 'ffmpeg'), script, { mode: 0o755 })
+  const count = async () => (await readFile(list, 'utf8')).length / 2
+  return { PATH: `${bin}${delimiter}${process.env['PATH'] ?? ''}`, count }
+}
+
+t.test(
+  'killed at every step, each attempt goes on with the pieces of those before it, until one commits',
+  async (t) => {
     const { bench, items } = await two(t)
     const spec = { segmentSeconds: 1 }
-    t.equal((await bench.run(items, spec, { KEEPSAKE_FAILPOINT: place })).killedBy, 'SIGKILL')
-    t.notOk((await bench.keys()).includes('manifest.json'))
-    if (place === 'highlight.playable') await canBeWatched(t, bench)
-    const { exit, output } = await bench.run(items, spec)
-    t.equal(exit, 0, 'exits with 0', { output })
-    t.equal((await bench.manifest()).encode.reused, reused)
+    const { PATH, count } = await countingPath(bench.folder)
+    for (const [place, encodings] of [
+      ['highlight.piece', 1],
+      ['highlight.playable', 2],
+      ['highlight.joined', 2],
+      ['highlight.uploaded', 2],
+    ] as const) {
+      const { killedBy, output } = await bench.run(items, spec, { PATH, KEEPSAKE_FAILPOINT: place })
+      t.equal(killedBy, 'SIGKILL', place, { output })
+      t.equal(await count(), encodings, `${place}: no piece is encoded twice`)
+      t.notOk((await bench.keys()).includes('manifest.json'), `${place}: nothing is committed`)
+      if (place === 'highlight.playable') await canBeWatched(t, bench)
+    }
+    const { killedBy } = await bench.run(items, spec, { PATH, KEEPSAKE_FAILPOINT: 'highlight.manifest-written' })
+    t.equal(killedBy, 'SIGKILL')
+    t.equal(await count(), 2)
+    t.equal((await bench.manifest()).encode.reused, 2)
     t.strictSame(await colorsOf(bench), [
       ['red', 30],
       ['green', 30],
     ])
+    // Death after the manifest has lost nothing: the next attempt needs not even the sources.
+    for (const { sourceKey } of items) await bench.store.delete(sourceKey)
+    const { exit, result } = await bench.run(items, spec)
+    t.match({ exit, result }, { exit: 0, result: { ok: true, outputs: [{ id: 'hlt_1', state: 'Succeeded' }] } })
     t.strictSame(await bench.leftovers(), [])
-  })
-}
-
-t.test('death after the manifest has lost nothing: the next attempt needs not even the sources', async (t) => {
-  const { bench, items } = await two(t)
-  t.equal((await bench.run(items, {}, { KEEPSAKE_FAILPOINT: 'highlight.manifest-written' })).killedBy, 'SIGKILL')
-  for (const { sourceKey } of items) await bench.store.delete(sourceKey)
-  const { exit, result } = await bench.run(items)
-  t.match({ exit, result }, { exit: 0, result: { ok: true, outputs: [{ id: 'hlt_1', state: 'Succeeded' }] } })
-})
+  },
+)
 
 t.test('two pods for one highlight do not disturb each other', async (t) => {
   const { bench, items } = await two(t)
@@ -77,7 +97,7 @@ t.test('progress rises and names the highlight once it can be played, while the 
   const mark = join(bench.folder, 'seen')
   const PATH = await stuckPath(bench.folder, 2, `while [ ! -e ${mark} ]; do sleep 0.1; done`)
   const reporting = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x', PATH }
-  const { finished } = bench.start(items, { segmentSeconds: 1 }, reporting)
+  const finished = bench.run(items, { segmentSeconds: 1 }, reporting)
   await eventually('the name of the highlight', () => receiver.reports.at(-1)?.playable?.includes('hlt_1'))
   t.notOk((await bench.keys()).includes('manifest.json'))
   await writeFile(mark, '')
@@ -101,17 +121,10 @@ exec ${await programPath('ffmpeg')} "$@"
   return `${folder}${delimiter}${process.env['PATH'] ?? ''}`
 }
 
-t.test('an item that is killed for want of memory is encoded again alone', async (t) => {
+t.test('an attempt that was killed for want of memory, or terminated, leaves the pieces there', async (t) => {
   const { bench, items } = await two(t)
   const killed = await bench.run(items, {}, { PATH: await stuckPath(bench.folder, 1, 'kill -KILL $$') })
   t.match(killed, { exit: 20, result: { outputs: [{ reason: 'Killed', item: 'green' }] } }, killed.output)
-  const { exit, output } = await bench.run(items)
-  t.equal(exit, 0, 'exits with 0', { output })
-  t.equal((await bench.manifest()).encode.reused, 1, 'the other one is not')
-})
-
-t.test('a job that is terminated while it encodes ends at once, and its pieces are used again', async (t) => {
-  const { bench, items } = await two(t)
   const mark = join(bench.folder, 'encoding')
   const PATH = await stuckPath(bench.folder, 1, `: > ${mark}; exec sleep 600`)
   const { process, finished } = bench.start(items, {}, { PATH })
@@ -122,5 +135,5 @@ t.test('a job that is terminated while it encodes ends at once, and its pieces a
   t.strictSame(await bench.leftovers(), [])
   const again = await bench.run(items)
   t.equal(again.exit, 0, 'exits with 0', { output: again.output })
-  t.equal((await bench.manifest()).encode.reused, 1)
+  t.equal((await bench.manifest()).encode.reused, 1, 'the other item is encoded alone')
 })

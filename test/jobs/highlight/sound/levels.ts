@@ -25,16 +25,15 @@ t.test('clips that were recorded loud and quiet are equally loud', async (t) => 
   t.testdir({})
   const volumes = [0.04, 0.2, 1, 1.9]
   const paths = await Promise.all(
-    volumes.map((v, i) => recording(t, `${i}.mov`, `aevalsrc='${speech(v, i)}':s=44100:d=6`, '-c:a', 'pcm_s16le')),
+    volumes.map((v, i) => recording('mov', `aevalsrc='${speech(v, i)}':s=44100:d=4`, '-c:a', 'pcm_s16le')),
   )
   const { out, highlight: levels } = await highlight(
-    paths.map((path) => item(path, 150, 0.5)),
+    paths.map((path) => item(path, 90, 0.5)),
     join(t.testdirName, 'scratch'),
   )
-  const measured = await Promise.all(paths.map((_, i) => loudness(out, i * 5, (i + 1) * 5)))
+  const measured = await Promise.all(paths.map((_, i) => loudness(out, i * 3, (i + 1) * 3)))
   for (const [i, { integrated }] of measured.entries()) {
-    const before = await loudness(paths[i] ?? '', 0.5, 5.5)
-    t.ok(Math.abs(integrated + 16) <= 0.5, `${before.integrated} LUFS became ${integrated}`)
+    t.ok(Math.abs(integrated + 16) <= 0.5, `at ${volumes[i]} of the volume it became ${integrated} LUFS`)
   }
   const whole = await loudness(out)
   t.ok(whole.truePeak <= -1.5, `peaks at ${whole.truePeak} dBTP`)
@@ -44,8 +43,8 @@ t.test('clips that were recorded loud and quiet are equally loud', async (t) => 
 
 t.test('hiss is not raised, nor is silence', async (t) => {
   t.testdir({})
-  const hiss = await recording(t, 'hiss.mov', 'anoisesrc=a=0.003:d=4:seed=3', '-c:a', 'pcm_s16le')
-  const silent = await recording(t, 'silent.mov', 'anullsrc=d=4', '-c:a', 'pcm_s16le')
+  const hiss = await recording('mov', 'anoisesrc=a=0.003:d=4:seed=3', '-c:a', 'pcm_s16le')
+  const silent = await recording('mov', 'anullsrc=d=4', '-c:a', 'pcm_s16le')
   const items = [item(hiss, 90), item(silent, 90), item(null, 90)]
   const { out, items: made } = await highlight(items, join(t.testdirName, 'scratch'))
   const before = await loudness(hiss, 0, 3)
@@ -59,7 +58,7 @@ t.test('hiss is not raised, nor is silence', async (t) => {
 t.test('quiet talk is raised, but not the room around it', async (t) => {
   t.testdir({})
   const talk = `${speech(0.012)}+0.0002*(random(9)-0.5)`
-  const path = await recording(t, 'talk.mov', `aevalsrc='${talk}':s=48000:d=8`, '-c:a', 'pcm_s24le')
+  const path = await recording('mov', `aevalsrc='${talk}':s=48000:d=8`, '-c:a', 'pcm_s24le')
   const { out, items } = await highlight([item(path, 240)], join(t.testdirName, 'scratch'))
   const before = await loudness(path)
   const after = await loudness(out)
@@ -72,7 +71,7 @@ t.test('quiet talk is raised, but not the room around it', async (t) => {
 t.test('a clap in a quiet clip does not exceed the ceiling, and the clip is still raised', async (t) => {
   t.testdir({})
   const clap = `${speech(0.1)}+0.95*lt(abs(t-2.5),0.004)*sin(2*PI*3000*t)`
-  const path = await recording(t, 'clap.mov', `aevalsrc='${clap}':s=48000:d=6`, '-c:a', 'pcm_s16le')
+  const path = await recording('mov', `aevalsrc='${clap}':s=48000:d=6`, '-c:a', 'pcm_s16le')
   const { out } = await highlight([item(path, 150)], join(t.testdirName, 'scratch'))
   const before = await loudness(path, 0, 5)
   const after = await loudness(out)

@@ -4,7 +4,8 @@ import t, { type Test } from 'tap'
 import { renderItemSound, type SoundSource } from '../../../../jobs/highlight/sound/item-sound.ts'
 import { mixHighlight } from '../../../../jobs/highlight/sound/mix.ts'
 import { renderSound } from '../../../../jobs/highlight/sound/render-sound.ts'
-import { ffmpeg, firstAbove, leftOf, recording, rms } from '../../../support/sound.ts'
+import { clipOf } from '../../../support/clips.ts'
+import { firstAbove, leftOf, recording, rms } from '../../../support/sound.ts'
 
 const { signal } = new AbortController()
 const RATE = 48_000
@@ -33,24 +34,23 @@ async function render(t: Test, item: SoundSource): Promise<Float64Array> {
 const near = (t: Test, found: number, seconds: number, name: string, tolerance = 0.002) =>
   t.ok(Math.abs(found / RATE - seconds) <= tolerance, `${name}: ${found / RATE} s for ${seconds} s`)
 
-const CONTAINERS: Record<string, { name: string; options: string[]; rate: number; tolerance?: number }> = {
+const CONTAINERS: Record<string, { type: string; options: string[]; rate: number; tolerance?: number }> = {
   // The program that makes this file writes its sound 6.5 ms early.
-  'AAC of a phone': { name: 'a.mp4', options: ['-c:v', 'libx264', '-c:a', 'aac', '-b:a', '96k'], rate: 44_100 },
+  'AAC of a phone': { type: 'mp4', options: ['-c:v', 'mpeg4', '-c:a', 'aac', '-b:a', '96k'], rate: 44_100 },
   'Opus of a browser': {
-    name: 'a.webm',
-    options: ['-c:v', 'libvpx', '-c:a', 'libopus'],
+    type: 'webm',
+    options: ['-c:v', 'libvpx', '-deadline', 'realtime', '-cpu-used', '8', '-c:a', 'libopus'],
     rate: 48_000,
     tolerance: 0.007,
   },
-  'PCM of a camera': { name: 'a.mov', options: ['-c:v', 'mpeg4', '-c:a', 'pcm_s16be'], rate: 32_000 },
-  'FLAC with 5.1 channels': { name: 'a.mkv', options: ['-c:v', 'mpeg4', '-c:a', 'flac', '-ac', '6'], rate: 48_000 },
+  'PCM of a camera': { type: 'mov', options: ['-c:v', 'mpeg4', '-c:a', 'pcm_s16be'], rate: 32_000 },
+  'FLAC with 5.1 channels': { type: 'mkv', options: ['-c:v', 'mpeg4', '-c:a', 'flac', '-ac', '6'], rate: 48_000 },
 }
-for (const [kind, { name, options, rate, tolerance }] of Object.entries(CONTAINERS)) {
+for (const [kind, { type, options, rate, tolerance }] of Object.entries(CONTAINERS)) {
   t.test(`${kind}: sound that begins late stays where the picture has it`, async (t) => {
     t.testdir({})
-    const path = join(t.testdirName, name)
     const sound = ['-itsoffset', '0.4', '-f', 'lavfi', '-i', `aevalsrc=${clicks(1, 4.5)}:s=${rate}:d=6`]
-    await ffmpeg('-v', 'error', ...PICTURE, ...sound, '-map', '0:v', '-map', '1:a', ...options, path)
+    const path = await clipOf([...PICTURE, ...sound, '-map', '0:v', '-map', '1:a', ...options], type)
     const whole = await render(t, { path, stream: 1, startSec: 0, frames: 200 })
     t.equal(whole.length, 200 * 1600)
     near(t, firstAbove(whole, 0.3), 1.4, 'from the start', tolerance)
@@ -64,11 +64,10 @@ for (const [kind, { name, options, rate, tolerance }] of Object.entries(CONTAINE
 
 t.test('a gap in the sound stays a gap', async (t) => {
   t.testdir({})
-  const path = join(t.testdirName, 'gap.mkv')
   const sound = ['-f', 'lavfi', '-i', `aevalsrc=${clicks(0.5, 4)}:s=44100:d=6`]
   // What lies behind the gap keeps its times.
   const without = ['-af', "aselect='not(between(t,1,3))'"]
-  await ffmpeg('-v', 'error', ...sound, ...without, '-c:a', 'flac', path)
+  const path = await clipOf([...sound, ...without, '-c:a', 'flac'], 'mkv')
   const samples = await render(t, { path, stream: 0, startSec: 0, frames: 180 })
   near(t, firstAbove(samples, 0.3), 0.5, 'before')
   near(t, firstAbove(samples, 0.3, RATE), 4, 'behind', 0.01)
@@ -77,9 +76,8 @@ t.test('a gap in the sound stays a gap', async (t) => {
 
 t.test('sound that ends early, or before the item begins, is followed by silence', async (t) => {
   t.testdir({})
-  const path = join(t.testdirName, 'short.mp4')
   const sound = ['-f', 'lavfi', '-i', 'sine=d=1:r=48000']
-  await ffmpeg('-v', 'error', ...PICTURE, ...sound, '-c:v', 'mpeg4', '-c:a', 'aac', path)
+  const path = await clipOf([...PICTURE, ...sound, '-c:v', 'mpeg4', '-c:a', 'aac'])
   const early = await render(t, { path, stream: 1, startSec: 0, frames: 90 })
   t.ok(rms(early.subarray(0, 0.9 * RATE)) > 0.05)
   t.equal(rms(early.subarray(1.1 * RATE)), 0)
@@ -87,14 +85,14 @@ t.test('sound that ends early, or before the item begins, is followed by silence
   t.strictSame([never.length, rms(never)], [96_000, 0])
 })
 
-t.test('thirty clips with awkward rates end on time, and each begins on time', async (t) => {
+t.test('sixteen clips with awkward rates end on time, and each begins on time', async (t) => {
   t.testdir({})
   const rates = [44_100, 22_050, 11_025, 8000, 16_000, 32_000, 48_000, 96_000]
   const makes = rates.map((rate, i) =>
-    recording(t, `${i}.mov`, `aevalsrc=${clicks(1.2)}:s=${rate}:d=4`, '-c:a', i % 2 ? 'aac' : 'pcm_s16le'),
+    recording('mov', `aevalsrc=${clicks(1.2)}:s=${rate}:d=3`, '-c:a', i % 2 ? 'aac' : 'pcm_s16le'),
   )
   const paths = await Promise.all(makes)
-  const items = Array.from({ length: 30 }, (_, i) => ({
+  const items = Array.from({ length: 2 * rates.length }, (_, i) => ({
     path: paths[i % paths.length] ?? null,
     stream: 0,
     startSec: (i % 4) * 0.1001,
@@ -110,7 +108,7 @@ t.test('thirty clips with awkward rates end on time, and each begins on time', a
   for (const [k, item] of items.entries()) {
     start -= (overlaps[k - 1] ?? 0) * 1600
     const expected = start / RATE + 1.2 - item.startSec
-    near(t, firstAbove(samples, 0.2, Math.round((expected - 0.05) * RATE)), expected, `clip ${k}`)
+    near(t, firstAbove(samples, 0.2, Math.round((expected - 0.05) * RATE)), expected, `clip ${k}`, 0.001)
     start += item.frames * 1600
   }
 })
@@ -119,7 +117,7 @@ t.test('a crossfade keeps the loudness, a cut has no click, a fade ends in silen
   t.testdir({})
   const to = await tools(t)
   const sources = await Promise.all(
-    [1, 2].map((seed) => recording(t, `${seed}.mov`, `anoisesrc=a=0.2:d=4:seed=${seed}`, '-c:a', 'pcm_s16le')),
+    [1, 2].map((seed) => recording('mov', `anoisesrc=a=0.2:d=4:seed=${seed}`, '-c:a', 'pcm_s16le')),
   )
   const items = await Promise.all(
     sources.map((path, i) => {
