@@ -126,11 +126,8 @@ async function link({ tx, cursor, personalData }: Pass, listed: readonly Listed[
   )
   const { links, heads } = linksOf(entries, await findHeads(tx, [...chains.values()]), closedUntil)
   await insertLinks(tx, links)
-  failpoint('audit.linked')
   await moveHeads(tx, heads)
-  failpoint('audit.heads')
   await noteActorDays(tx, entries)
-  failpoint('audit.noted')
 }
 
 /** Programs of a version before encryption may run beside this one, and their entries are in plain text. */

@@ -1,7 +1,6 @@
 import type * as z from 'zod'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { notFound, Problem } from '../../lib/contract/problem.ts'
-import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { type OrganizationLookup, organizationOf } from '../db/organization-of.ts'
@@ -223,16 +222,13 @@ async function writing<A extends Action, T>(
   status: number | undefined,
 ): Promise<T> {
   const gate = openGate<A>({ ...spec, ...asked, actionsOn })
-  const result = await db.inTransaction({ org: asked.orgId }, async (tx) => {
+  return db.inTransaction({ org: asked.orgId }, async (tx) => {
     const member = gate.admit(await findMembership(tx, asked.orgId, asked.actor.userId))
     const changes = changesOf(tx, { orgId: asked.orgId, actorId: asked.actor.userId, context: asked.context })
     const data = await work({ ...asked, ...gate, ...changes, member })
     if (status !== undefined) await remember(asked.context, tx, status, data)
-    failpoint('write.done')
     return data
   })
-  failpoint('write.committed')
-  return result
 }
 
 const remember = (context: Context, tx: Tx, status: number, data: unknown) =>

@@ -1,10 +1,11 @@
 import t, { type Test } from 'tap'
+import { MAX_TRANSACTIONS_PER_CALLER } from '../../api/limits/capacity.ts'
 import { startRelay } from '../../api/worker/relay.ts'
 import type { CloudEvent } from '../../lib/contract/events.ts'
 import { newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { albumWorld } from '../support/albums.ts'
 import { aPerson, apiSettings, type Person, startTestApi, uuidOf } from '../support/api.ts'
-import { startApiProcess } from '../support/api-process.ts'
+import { startHoldingApi } from '../support/api-process.ts'
 import { type Answer, ask } from '../support/ask.ts'
 import { idIn, threadsIn } from '../support/comments.ts'
 import { eventually } from '../support/eventually.ts'
@@ -13,8 +14,8 @@ import { asInvitation, invitationWorld } from '../support/invitations.ts'
 import { aMember } from '../support/organizations.ts'
 import { quietLog } from '../support/quiet-log.ts'
 
-// A replica of the API, killed right before the commit of a change, or between the commit and its response; another one
-// goes on. Takes over 20 s: each case starts the API as a process twice.
+// A replica of the API, killed when many changes are right before their commit, or between their commit and their
+// response; another one goes on.
 const api = await startTestApi(t)
 const { database, identity, config, people } = api
 const { admin } = database
@@ -74,12 +75,6 @@ async function watch() {
     types: (await outbox()).filter(({ id }) => !events.some((one) => one.id === id)).map(({ type }) => type),
     actions: (await audited()).slice(entries.length),
   })
-}
-
-async function killedAt(t: Test, failpoint: string, change: Change, key: string): Promise<void> {
-  const { port, exited } = startApiProcess(t, { ...settings, KEEPSAKE_FAILPOINT: failpoint })
-  await t.rejects(send(await port(), change, key), 'no answer')
-  t.match(await exited, [null, 'SIGKILL'])
 }
 
 /** A draft or active event of `member`, and an invitation to it. */
@@ -305,37 +300,79 @@ const CASES: Record<string, () => Promise<Case>> = {
 /** Postgres undoes any change in the same way; these show it in what is recorded, and in what people see. */
 const SEEN_UNDONE = ['a new event', 'an acceptance', 'an addition to an album', 'a comment']
 
-for (const [name, make] of Object.entries(CASES)) {
-  t.test(`killed after the commit of ${name}: it happened once, and the repeat is told so`, async (t) => {
-    const { change, records, audits, holds } = await make()
-    const [since, key] = [await watch(), newUuid()]
-    await killedAt(t, 'write.committed', change, key)
-    const recorded = await since()
-    t.strictSame([recorded.types, recorded.actions.sort().join()], [records, audits])
-    const again = await send(api.port, change, key)
-    if (change.method === 'POST') t.equal(again.headers['idempotency-replayed'], 'true')
-    t.strictSame((await since()).types, recorded.types, 'the repeat records nothing')
-    t.equal((await since()).actions.filter((one) => one !== 'ACCESS_DENIED').length, recorded.actions.length)
-    await holds(t, again, true)
-  })
+interface Cut extends Case {
+  key: string
+  /** What was recorded while the change was held. */
+  recorded: Awaited<ReturnType<Awaited<ReturnType<typeof watch>>>>
+}
 
-  if (!SEEN_UNDONE.includes(name)) continue
-  t.test(`killed before the commit of ${name}: nothing of it happened, and the repeat does it once`, async (t) => {
-    const { change, records, audits, undone, holds } = await make()
+/** One process, killed when each of these changes is held at this place. One caller can have six of them at a time. */
+async function killedAt(t: Test, place: 'done' | 'committed', names: readonly string[]): Promise<Map<string, Cut>> {
+  const cases = new Map<string, Case>()
+  for (const name of names) cases.set(name, (await CASES[name]?.()) as Case)
+  const [whole, all] = [await watch(), [] as string[]]
+  const { child, port, held, exited } = startHoldingApi(t, place, { ...settings, DATABASE_CONNECTIONS: '20' })
+  const listening = await port()
+  const cuts = new Map<string, Cut>()
+  const answers: Promise<Answer | 'no answer'>[] = []
+  for (const [name, made] of cases) {
     const [since, key] = [await watch(), newUuid()]
-    await killedAt(t, 'write.done', change, key)
-    t.strictSame(await since(), { types: [], actions: [] })
-    await undone?.(t)
-    if (change.method === 'POST') {
-      t.match(await send(api.port, change, key), { status: 409, json: { error: { code: 'IDEMPOTENCY_IN_PROGRESS' } } })
-      await admin.query('update idempotency_keys set locked_until = now() where key = $1', [key])
-    }
-    const again = await send(api.port, change, key)
-    const recorded = await since()
-    t.strictSame([recorded.types, recorded.actions.sort().join()], [records, audits])
-    await holds(t, again, false)
+    const answer = send(listening, made.change, key).catch(() => 'no answer' as const)
+    answers.push(answer)
+    const isHeld = eventually(`${name} to be held`, () => held() > cuts.size, 120_000, 10)
+    const early = await Promise.race([isHeld, answer])
+    if (early !== true) throw new Error(`${name} was not held, but answered: ${JSON.stringify(early)}`)
+    cuts.set(name, { ...made, key, recorded: await since() })
+    all.push(...(place === 'committed' ? made.records : []))
+  }
+  child.kill('SIGKILL')
+  t.match(await exited, [null, 'SIGKILL'])
+  t.strictSame((await whole()).types.sort(), all.sort(), 'what was committed is recorded, and nothing else')
+  t.ok((await Promise.all(answers)).every((answer) => answer === 'no answer'))
+  return cuts
+}
+
+async function happensOnce(t: Test, { change, records, audits, holds, key, recorded }: Cut): Promise<void> {
+  t.strictSame([recorded.types, recorded.actions.sort().join()], [records, audits])
+  const since = await watch()
+  const again = await send(api.port, change, key)
+  if (change.method === 'POST') t.equal(again.headers['idempotency-replayed'], 'true')
+  const { types, actions } = await since()
+  t.strictSame(types, [], 'the repeat records nothing')
+  t.strictSame(
+    actions.filter((one) => one !== 'ACCESS_DENIED'),
+    [],
+  )
+  await holds(t, again, true)
+}
+
+async function happensLater(t: Test, { change, records, audits, undone, holds, key, recorded }: Cut): Promise<void> {
+  t.strictSame(recorded, { types: [], actions: [] })
+  await undone?.(t)
+  if (change.method === 'POST') {
+    t.match(await send(api.port, change, key), { status: 409, json: { error: { code: 'IDEMPOTENCY_IN_PROGRESS' } } })
+    await admin.query('update idempotency_keys set locked_until = now() where key = $1', [key])
+  }
+  const since = await watch()
+  const again = await send(api.port, change, key)
+  const repeated = await since()
+  t.strictSame([repeated.types, repeated.actions.sort().join()], [records, audits])
+  await holds(t, again, false)
+}
+
+for (let names = Object.keys(CASES); names.length > 0; names = names.slice(MAX_TRANSACTIONS_PER_CALLER)) {
+  const together = names.slice(0, MAX_TRANSACTIONS_PER_CALLER)
+  t.test(`killed after the commit of ${together.join(', ')}`, async (t) => {
+    for (const [name, cut] of await killedAt(t, 'committed', together))
+      await t.test(`${name}: it happened once, and the repeat is told so`, (t) => happensOnce(t, cut))
   })
 }
+
+t.test(`killed before the commit of ${SEEN_UNDONE.join(', ')}`, async (t) => {
+  const cuts = await killedAt(t, 'done', SEEN_UNDONE)
+  for (const [name, cut] of cuts)
+    await t.test(`${name}: nothing of it happened, and the repeat does it once`, (t) => happensLater(t, cut))
+})
 
 t.test('a relay that starts after the crash publishes each recorded event once, unchanged', async (t) => {
   const recorded = await outbox()

@@ -5,18 +5,32 @@ import { createInterface } from 'node:readline'
 import { quickStart } from './quick-start.ts'
 
 const PROGRAM = join(import.meta.dirname, '../../api/main.ts')
+const HOLDING = join(import.meta.dirname, 'dying-api.ts')
 
 interface Teardown {
   teardown(done: () => void): void
 }
 
 /** Starts `api/main.ts` with these settings and nothing else of the environment. Killed at the end of the test. */
-export function startApiProcess(t: Teardown, settings: Record<string, string>) {
+export const startApiProcess = (t: Teardown, settings: Record<string, string>) =>
+  startApiProgram(t, [PROGRAM], settings)
+
+/** The same API, in which changes of organizations get no further than to right before or behind their commit. */
+export function startHoldingApi(t: Teardown, place: 'done' | 'committed', settings: Record<string, string>) {
+  const started = startApiProgram(t, [HOLDING, place], settings)
+  let count = 0
+  started.child.on('message', () => {
+    count += 1
+  })
+  return { ...started, held: () => count }
+}
+
+function startApiProgram(t: Teardown, program: readonly string[], settings: Record<string, string>) {
   // A test that is itself killed must not leave servers behind.
   const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
-  const [command = '', ...args] = [...mortal, process.execPath, PROGRAM]
+  const [command = '', ...args] = [...mortal, process.execPath, ...program]
   const env = { PATH: process.env['PATH'], ...quickStart(), ...settings }
-  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
   let errors = ''
   child.stderr.on('data', (chunk: Buffer) => {
     errors += chunk.toString()

@@ -5,10 +5,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type pg from 'pg'
+import { carryOut } from '../../api/features/retention/run.ts'
+import { TARGETS } from '../../api/features/retention/targets.ts'
 import type { RetentionTarget } from '../../crds/retention-rules.ts'
 import { newUuid } from '../../lib/contract/ids.ts'
-import { parseRetentionResult, RetentionRun } from '../../lib/contract/retention.ts'
+import { parseRetentionResult, type RetentionResult, RetentionRun } from '../../lib/contract/retention.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import type { TestDatabase } from './database.ts'
 import { quickStart } from './quick-start.ts'
+import { quietLog } from './quiet-log.ts'
 
 const MAIN = fileURLToPath(new URL('../../api/features/retention/main.ts', import.meta.url))
 
@@ -39,6 +44,15 @@ export async function shiftClock(admin: pg.Pool, by: string): Promise<void> {
   await admin.query(`insert into test_clock.shift values ($1)`, [by])
   await admin.query(`create or replace function app_now() returns timestamptz language sql stable security definer
     set search_path = pg_catalog as 'select now() + (select by from test_clock.shift)'`)
+}
+
+/** The next process of a run, in this one: for what need not be killed. */
+export function retentionHere({ database, store }: { database: Pick<TestDatabase, 'worker'>; store: ObjectStore }) {
+  return (run: RetentionRun): Promise<RetentionResult> => {
+    const target = TARGETS.find(({ name }) => name === run.target)
+    if (!target) throw new Error(`there is no target ${run.target}`)
+    return carryOut({ db: database.worker, store, log: quietLog(), signal: new AbortController().signal }, target, run)
+  }
 }
 
 interface Teardown {

@@ -4,7 +4,6 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { KubeConfig } from '@kubernetes/client-node'
 import { FEATURE_WORKERS, FullWorkerConfig } from '../../api/features.ts'
 import { type RunningWorker, startWorker, type WorkerParts } from '../../api/worker/worker.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
@@ -14,11 +13,13 @@ import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import { startApiServer } from './api-server.ts'
 import { NAMESPACE, type testStore } from './conversion-world.ts'
 import type { TestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
 import { AUDIT_KEYS } from './personal-data.ts'
 import { quickStart } from './quick-start.ts'
 import { quietLog } from './quiet-log.ts'
 
 const MAIN = fileURLToPath(new URL('../../api/worker/main.ts', import.meta.url))
+const DYING = fileURLToPath(new URL('dying-pod.ts', import.meta.url))
 
 interface WorkerProcess {
   child: ChildProcess
@@ -70,8 +71,11 @@ function workersHere(o: Place & Pick<WorkerParts, 'db' | 'store' | 'cluster'>) {
   }
 }
 
-/** Starts `api/worker/main.ts` against an API server, as it runs in a pod. Killed at the end of the test. */
-async function workerProcesses(o: Place & { kubeUrl: string; folder: string }) {
+/** Of which a worker that is killed has one. */
+export type PodFeature = 'data-exports' | 'highlights' | 'media' | 'notifications'
+
+/** Says how to reach an API server, in a file. */
+async function writeKubeconfig(o: { kubeUrl: string; folder: string }): Promise<string> {
   const kubeconfig = join(o.folder, 'kubeconfig.json')
   await writeFile(
     kubeconfig,
@@ -84,9 +88,14 @@ async function workerProcesses(o: Place & { kubeUrl: string; folder: string }) {
       'current-context': 'test',
     }),
   )
+  return kubeconfig
+}
+
+/** Starts the program against an API server, as a worker runs in a pod. Killed at the end of the test. */
+function workerProcesses(program: readonly string[], kubeconfig: string, o: Place) {
   // A test that is itself killed must not leave workers behind.
   const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
-  const [command = '', ...args] = [...mortal, process.execPath, MAIN]
+  const [command = '', ...args] = [...mortal, process.execPath, ...program]
   return (t: Teardown, env: Record<string, string> = {}): WorkerProcess => {
     const child = spawn(command, args, {
       env: {
@@ -110,14 +119,36 @@ async function workerProcesses(o: Place & { kubeUrl: string; folder: string }) {
 }
 
 /** How long a worker may take to do something, on a busy machine, in milliseconds. */
-export const WAIT = 60_000
+const WAIT = 60_000
 
-/** Workers as they run in pods, killed where it hurts most; Postgres, the API server and the store live on. */
-export async function dyingWorkers(t: Teardown, database: TestDatabase, place: Awaited<ReturnType<typeof testStore>>) {
+/** Looks less often than other tests: each look asks Postgres or the API server, while a process has yet to start. */
+export const patiently = <T>(what: string, look: () => T | Promise<T>) => eventually(what, look, WAIT, 50)
+
+/** With the access that a worker process gets. To load the client library and make a configuration costs 0.4 s of CPU. */
+function openClusterOf(kubeconfig: string) {
+  const { KUBECONFIG } = process.env
+  process.env['KUBECONFIG'] = kubeconfig
+  try {
+    return openKubeCluster({ log: quietLog() })
+  } finally {
+    if (KUBECONFIG === undefined) delete process.env['KUBECONFIG']
+    else process.env['KUBECONFIG'] = KUBECONFIG
+  }
+}
+
+/**
+ * Workers as they run in pods, killed where it hurts most; Postgres, the API server and the store live on. Those that are to
+ * die have this feature alone, and the one that goes on has all.
+ */
+export async function dyingWorkers(
+  t: Teardown,
+  database: TestDatabase,
+  place: Awaited<ReturnType<typeof testStore>>,
+  feature: PodFeature,
+) {
   const server = await startApiServer()
-  const config = new KubeConfig()
-  config.loadFromClusterAndUser({ name: 'test', server: server.url, skipTLSVerify: true }, { name: 'test' })
-  const cluster = openKubeCluster({ log: quietLog(), config })
+  const kubeconfig = await writeKubeconfig({ ...place, kubeUrl: server.url })
+  const cluster = openClusterOf(kubeconfig)
   t.teardown(async () => {
     await cluster.close()
     await server.close()
@@ -125,7 +156,9 @@ export async function dyingWorkers(t: Teardown, database: TestDatabase, place: A
   const at = { ...place, databaseUrl: database.url }
   return {
     cluster,
-    start: await workerProcesses({ ...at, kubeUrl: server.url }),
+    start: workerProcesses([DYING, feature], kubeconfig, at),
+    /** `api/worker/main.ts`, with all features. */
+    startMain: workerProcesses([MAIN], kubeconfig, at),
     /** The one that goes on. It need not be killed, so it runs in this process. */
     startHere: workersHere({ ...at, db: database.worker, cluster }),
     /** Waits until the worker has killed itself at its failpoint. */

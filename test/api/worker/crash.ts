@@ -2,15 +2,14 @@ import t from 'tap'
 import { formatId } from '../../../lib/contract/ids.ts'
 import { conversionWorld, succeeded, testStore } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
-import { eventually } from '../../support/eventually.ts'
 import { whileHeld } from '../../support/while-held.ts'
-import { dyingWorkers, WAIT } from '../../support/worker-process.ts'
+import { dyingWorkers, patiently } from '../../support/worker-process.ts'
 
-// The worker as it runs in a pod, killed where it hurts most; Postgres, the API server and the store live on. Takes over
-// 20 s on a busy machine: each case starts a worker as a process.
+// The worker as it runs in a pod, killed where it hurts most; Postgres, the API server and the store live on. Each case
+// starts a worker as a process.
 const database = await testDatabase(t)
 const place = await testStore(t)
-const { cluster, start, startHere, died } = await dyingWorkers(t, database, place)
+const { cluster, start, startMain, startHere, died } = await dyingWorkers(t, database, place, 'media')
 const world = await conversionWorld(database, place, cluster)
 const { admin } = database
 
@@ -35,7 +34,7 @@ for (const place of [
       const id = await world.upload()
       const first = start(t, { KEEPSAKE_FAILPOINT: place })
       if (isAtEnd(place)) {
-        await eventually('a TranscodeJob', () => world.job(id), WAIT)
+        await patiently('a TranscodeJob', () => world.job(id))
         await world.writeOutput(id)
         await world.setStatus(id, succeeded(id))
       }
@@ -46,13 +45,13 @@ for (const place of [
       t.ok((await unpublished()) > 0 || isAtEnd(place), 'something was left to do')
 
       const second = await startHere(t)
-      await eventually('a TranscodeJob', () => world.job(id), WAIT)
+      await patiently('a TranscodeJob', () => world.job(id))
       if (!isAtEnd(place)) {
         await world.writeOutput(id)
         await world.setStatus(id, succeeded(id))
       }
-      await eventually('the end', async () => (await world.row(id)).upload_status === 'completed', WAIT)
-      await eventually('an empty outbox', async () => (await unpublished()) === 0, WAIT)
+      await patiently('the end', async () => (await world.row(id)).upload_status === 'completed')
+      await patiently('an empty outbox', async () => (await unpublished()) === 0)
       await second.close()
       t.equal(await world.count(id, 'MediaUploaded'), 1)
       t.equal(await world.count(id, 'MediaTranscoded'), 1)
@@ -67,7 +66,7 @@ for (const place of ['conversion.recorded', 'conversion.admitted:2']) {
     const settings = { MAX_CONVERSIONS_PER_ORGANIZATION: '1' }
     const first = start(t, { ...settings, KEEPSAKE_FAILPOINT: place })
     const [one, two] = [await world.upload(), await world.upload()]
-    await eventually('a TranscodeJob', () => world.job(one), WAIT)
+    await patiently('a TranscodeJob', () => world.job(one))
     await world.writeOutput(one)
     const lock = { text: 'select from organizations where id = $1 for no key update', values: [world.org] }
     const end = async () => {
@@ -80,11 +79,11 @@ for (const place of ['conversion.recorded', 'conversion.admitted:2']) {
     t.equal(await world.job(two), undefined)
 
     const second = await startHere(t, settings)
-    await eventually('the TranscodeJob of the other', () => world.job(two), WAIT)
+    await patiently('the TranscodeJob of the other', () => world.job(two))
     await world.writeOutput(two)
     await world.setStatus(two, succeeded(two))
-    await eventually('the end', async () => (await world.row(two)).upload_status === 'completed', WAIT)
-    await eventually('an empty outbox', async () => (await unpublished()) === 0, WAIT)
+    await patiently('the end', async () => (await world.row(two)).upload_status === 'completed')
+    await patiently('an empty outbox', async () => (await unpublished()) === 0)
     await second.close()
     t.equal(await world.count(two, 'MediaTranscoded'), 1)
   })
@@ -96,7 +95,7 @@ for (const place of ['batch.admitted', 'conversion.created', 'conversion.recorde
     const ids = [await world.upload('image/jpeg'), await world.upload('image/heic')] as const
     const finish = async () => {
       for (const id of ids) {
-        await eventually('a TranscodeJob', () => world.batchOf(id), WAIT)
+        await patiently('a TranscodeJob', () => world.batchOf(id))
         await world.writeImage(id)
       }
       for (const id of ids) {
@@ -115,10 +114,10 @@ for (const place of ['batch.admitted', 'conversion.created', 'conversion.recorde
     const second = await startHere(t)
     if (!isAtEnd(place)) await finish()
     for (const id of ids) {
-      await eventually('the end', async () => (await world.row(id)).upload_status === 'completed', WAIT)
+      await patiently('the end', async () => (await world.row(id)).upload_status === 'completed')
       t.equal(await world.count(id, 'MediaTranscoded'), 1)
     }
-    await eventually('an empty outbox', async () => (await unpublished()) === 0, WAIT)
+    await patiently('an empty outbox', async () => (await unpublished()) === 0)
     await second.close()
     for (const [i, id] of ids.entries()) {
       if (decided[i]) t.equal(await world.batchIdOf(id), decided[i], 'a batch that was decided stays')
@@ -131,15 +130,15 @@ for (const place of ['batch.admitted', 'conversion.created', 'conversion.recorde
 t.test('an outbox that was emptied before the resource was made is no loss either', async (t) => {
   const id = await world.upload()
   await admin.query('update outbox set published_at = now()')
-  const worker = start(t)
-  await eventually('a TranscodeJob', () => world.job(id), WAIT)
+  const worker = startMain(t)
+  await patiently('a TranscodeJob', () => world.job(id))
   t.pass('the sweep made it')
   worker.child.kill('SIGTERM')
   t.equal(await worker.ended, 0, 'it stops cleanly')
 })
 
 t.test('a configuration that is wrong is named at once, all of it', async (t) => {
-  const worker = start(t, { NAMESPACE: 'No Name', POLL_MS: 'often' })
+  const worker = startMain(t, { NAMESPACE: 'No Name', POLL_MS: 'often' })
   t.equal(await worker.ended, 1)
   t.match(worker.output(), /NAMESPACE: must be the name of a namespace/)
   t.match(worker.output(), /POLL_MS: /)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { contentsOf } from '../../../../api/features/data-exports/contents.ts'
 import { documentOf } from '../../../../api/features/data-exports/document.ts'
-import { FEATURES } from '../../../../api/features.ts'
+import { ownMediaData } from '../../../../api/features/media/own-data.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { downloadsPrefix, renderPrefix } from '../../../../lib/contract/object-keys.ts'
 import { testStore } from '../../../support/conversion-world.ts'
@@ -15,7 +15,7 @@ const database = await testDatabase(t)
 const { admin } = database
 const place = await testStore(t)
 const { store } = place
-const { start, died } = await dyingWorkers(t, database, place)
+const { start, died } = await dyingWorkers(t, database, place, 'data-exports')
 const sql = (text: string, values: unknown[] = []) => admin.query(text, values).then((r) => r.rows)
 const orgId = newUuid()
 await sql(`insert into organizations (id, name) values ($1, 'Friends')`, [orgId])
@@ -59,7 +59,7 @@ async function anEventExport(): Promise<{ id: Uuid; userId: Uuid }> {
     event,
   ])
   for (const [n, name] of ['a.jpg', 'b.jpg'].entries()) {
-    const media = await anOriginal({ admin, store }, { orgId, userId, name, content: Buffer.alloc(10_000_000, name) })
+    const media = await anOriginal({ admin, store }, { orgId, userId, name, content: name })
     await sql(
       `insert into album_media (album_id, media_id, org_id, position, listed, added_by) values ($1, $2, $3, $4, true, $5)`,
       [album, media, orgId, n, userId],
@@ -121,7 +121,7 @@ t.test('killed at any line, the next worker goes on, and the export is completed
     t.ok(files.get(`2026/2026-07/${one}`)?.equals(Buffer.alloc(10_000_000, one)), one)
   }
   const document = JSON.parse(String(files.get('data.json')))
-  t.strictSame(documentOf(contentsOf(FEATURES.map((feature) => feature.export)).own).parse(document), document)
+  t.strictSame(documentOf(contentsOf([ownMediaData]).own).parse(document), document)
   t.match(await sql('select files, bytes::int from downloads where id = $1', [id]), [{ files: 1 }])
   t.equal((await sql('select * from notifications where download_id = $1', [id])).length, 1, 'told once')
   // All that was written below the prefix is that archive: the open uploads of the dead workers are gone.
@@ -130,10 +130,8 @@ t.test('killed at any line, the next worker goes on, and the export is completed
 
 /** What an event has more, or in other states; two deaths with one film each. */
 const DEATHS_OF_EVENTS: Death[] = [
-  ['in the plan', 'export.batch-planned', { state: 'planning_event', parts: [WAITING] }],
   ['behind a film', 'export.film-planned', { state: 'planning_event', parts: [WAITING] }],
   ['behind the next one', 'export.film-planned', { state: 'planning_event', parts: [WAITING] }],
-  ['after the plan', 'export.planned', { state: 'making_event', parts: [WAITING] }],
   ['before the row', 'export.uploaded', { state: 'making_event', parts: [{ state: 'waiting', attempts: 1 }] }],
   ['before the mail', 'export.committed', { state: 'completed', parts: [{ state: 'made', attempts: 2 }] }],
 ]

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { archiveWorld } from '../../../support/archived-events.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
-import { aRun, startRetention } from '../../../support/retention.ts'
+import { aRun, retentionHere, startRetention } from '../../../support/retention.ts'
 
 /** The program is killed at each step of a move and of a purge; the next process finishes, and each thing happens once. */
 const { database, place: storage, world } = await startConversionTest(t)
@@ -16,12 +16,13 @@ const run = () =>
       { after: 'P7Y', action: 'purge' },
     ],
   })
-const program = (failpoint?: string) =>
+const here = retentionHere({ database, store })
+const program = (failpoint: string) =>
   startRetention(t, {
     databaseUrl: database.url,
     storeFolder: storage.storeFolder,
     run: run(),
-    ...(failpoint && { failpoint }),
+    failpoint,
   })
 
 async function aParty(archived: number) {
@@ -46,8 +47,7 @@ for (const failpoint of ['event-purge.taken-out', 'purge.objects-deleted', 'even
     await dies(failpoint)
     const gone = await sql('select id from media where purging_at is not null')
     t.ok(gone.length <= 1, 'at most one has left the library')
-    const { ended, output } = await program()
-    t.equal(await ended, 0, output())
+    t.match(await here(run()), { failures: 0, ended: 'Finished' })
     t.notOk(await exists('events', event))
     t.equal((await audited('EVENT_PURGED', event)).length, 1)
     t.equal((await announced('EventDeleted', event)).length, 1)
@@ -69,8 +69,7 @@ for (const failpoint of ['event-cold.copied', 'event-cold.switched', 'event-cold
       const key = row?.tier === 'hot' ? 'original' : 'cold/original'
       t.ok((await keysOf(id)).includes(key), 'the row says where it is')
     }
-    const { ended, output } = await program()
-    t.equal(await ended, 0, output())
+    t.match(await here(run()), { failures: 0, ended: 'Finished' })
     for (const id of media) t.strictSame(await keysOf(id), ['cold/original', 'v1/image.webp'])
     t.equal((await audited('EVENT_COLD_TIER', event)).length, 1)
   })

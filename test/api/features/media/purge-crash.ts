@@ -3,13 +3,12 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { conversionWorld, testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
-import { eventually } from '../../../support/eventually.ts'
-import { dyingWorkers, WAIT } from '../../../support/worker-process.ts'
+import { dyingWorkers, patiently } from '../../../support/worker-process.ts'
 
 // The worker as it runs in a pod, killed in the middle of a purge.
 const database = await testDatabase(t)
 const place = await testStore(t)
-const { cluster, start, startHere, died } = await dyingWorkers(t, database, place)
+const { cluster, start, startHere, died } = await dyingWorkers(t, database, place, 'media')
 const world = await conversionWorld(database, place, cluster)
 const { admin } = database
 
@@ -25,8 +24,6 @@ const entries = async (id: Uuid) =>
 for (const [place, gone, emptied] of [
   ['purge.claimed', false, 0],
   ['purge.objects-deleted', false, 1],
-  ['purge.objects-deleted:2', false, 2],
-  ['purge.emptied', false, 2],
   ['purge.deleted', false, 2],
   ['purge.committed', true, 2],
 ] as const) {
@@ -50,7 +47,7 @@ for (const [place, gone, emptied] of [
     }
 
     const second = await startHere(t)
-    await eventually('no row', async () => !(await world.row(image)) && !(await world.row(video)), WAIT)
+    await patiently('no row', async () => !(await world.row(image)) && !(await world.row(video)))
     await second.close()
     for (const id of both) {
       t.strictSame(await keysBelow(id), [])
@@ -73,6 +70,6 @@ t.test('killed while it looks at the prefix of a purged media item again, the ne
   await startHere(t)
   const looks = async () =>
     (await admin.query('select looks from purged_media where media_id = $1', [id])).rows[0]?.looks
-  await eventually('a look that found nothing', async () => (await looks()) === 1, WAIT)
+  await patiently('a look that found nothing', async () => (await looks()) === 1)
   t.strictSame(await keysBelow(id), [])
 })

@@ -10,7 +10,7 @@ import { dyingWorkers } from '../../../support/worker-process.ts'
 
 // The worker as it runs in a pod, killed while it sends a mail; Postgres and the mail server live on.
 const database = await testDatabase(t)
-const { start, died } = await dyingWorkers(t, database, await testStore(t))
+const { start, died } = await dyingWorkers(t, database, await testStore(t), 'notifications')
 const world = await notificationWorld(database)
 const server = await smtpServer(t)
 const from = { name: 'Keepsake', address: 'no-reply@keepsake.example' }
