@@ -1,7 +1,8 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { quickStart } from './quick-start.ts'
 
 const PROGRAM = join(import.meta.dirname, '../../api/main.ts')
@@ -30,7 +31,10 @@ function startApiProgram(t: Teardown, program: readonly string[], settings: Reco
   const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
   const [command = '', ...args] = [...mortal, process.execPath, ...program]
   const env = { PATH: process.env['PATH'], ...quickStart(), ...settings }
-  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
+  const child = spawn(command, args, {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  }) as ChildProcessByStdio<null, Readable, Readable>
   let errors = ''
   child.stderr.on('data', (chunk: Buffer) => {
     errors += chunk.toString()

@@ -39,7 +39,7 @@ const PARTS: Record<PodFeature, () => Promise<WorkerPart>> = {
 }
 
 const part = await PARTS[process.argv[2] as PodFeature]()
-const config = loadConfig(WorkerConfig.extend(part.settings.shape))
+const config = { ...loadConfig(WorkerConfig), ...loadConfig(part.settings) }
 armFailpoint(config.KEEPSAKE_FAILPOINT)
 const log = openLog({ program: 'worker', level: config.LOG_LEVEL })
 const db = openDatabase({
