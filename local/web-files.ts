@@ -45,7 +45,7 @@ export async function readWebFile({ file, version }: WebFile) {
 
 /** Names its files so that a reload asks for none of them again, and for all of them after a change of one. */
 function page(html: string, version: string) {
-  const bytes = Buffer.from(html.replace(/((?:src|href)=|: )"\/(?!\/)/g, `$1"/web/${version}/`))
+  const bytes = Buffer.from(html.replace(/((?:src|href)=|: )"\/(?=[^"/][^"]*\.\w+")/g, `$1"/web/${version}/`))
   return withHeaders('.html', bytes, webSafety(importMapHash(String(bytes))))
 }
 
@@ -64,8 +64,9 @@ const withHeaders = (type: string, bytes: Buffer, headers: Record<string, string
 export function versionOf(files: Iterable<string>): string {
   const hash = createHash('sha256')
   for (const file of files) {
-    const { mtimeNs, size, ino } = statSync(file, { bigint: true })
-    hash.update(`${file}\0${mtimeNs} ${size} ${ino}\0`)
+    // One that is missing for a moment, as while another branch is checked out, is missing for its own request alone.
+    const found = statSync(file, { bigint: true, throwIfNoEntry: false })
+    hash.update(`${file}\0${found?.mtimeNs} ${found?.size} ${found?.ino}\0`)
   }
   return hash.digest('base64url').slice(0, 16)
 }

@@ -327,7 +327,11 @@ async function killedAt(t: Test, place: 'done' | 'committed', names: readonly st
   }
   child.kill('SIGKILL')
   t.match(await exited, [null, 'SIGKILL'])
-  t.strictSame((await whole()).types.sort(), all.sort(), 'what was committed is recorded, and nothing else')
+  // Behind the rollback of each, which holds these rows; as long as the checks of the others may take.
+  await admin.query(`update idempotency_keys set locked_until = now() + interval '1 hour' where state = 'running'`)
+  const recorded = await whole()
+  t.strictSame(recorded.types.sort(), all.sort(), 'what was committed is recorded, and nothing else')
+  if (place === 'done') t.strictSame(recorded.actions, [])
   t.ok((await Promise.all(answers)).every((answer) => answer === 'no answer'))
   return cuts
 }

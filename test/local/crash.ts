@@ -22,7 +22,7 @@ import { withSampleMusic } from '../support/samples.ts'
  * starts of the platform and some 7 conversions.
  */
 
-/** Before a media item is recorded. One that is recorded without an answer is what `relay.reacted` leaves, too. */
+/** Before a media item is recorded. One that is recorded without an answer is in `test/api/features/media/upload-crash.ts`. */
 const REQUESTS = ['merge.object-completed']
 /**
  * Each of them loses the cluster in the same process, which a worker that dies alone does not. With it goes whatever the

@@ -54,6 +54,7 @@ const postmasterOf = async (dataDir: string) =>
 const dataDir = await folderOf(t)
 t.test('keeps what was written, and opens to nobody without its password', async (t) => {
   const first = await startEmbeddedPostgres({ dataDir, log })
+  t.teardown(() => first.stop())
   await ask(first.url, 'create table kept as select 42 as answer')
   t.strictSame(
     await ask(
@@ -80,6 +81,7 @@ t.test('keeps what was written, and opens to nobody without its password', async
   // As whoever made the folder leaves it when killed right behind the last step; no process has such a number.
   await mkdir(`${dataDir}.new-4194305-x`)
   const second = await startEmbeddedPostgres({ dataDir, log })
+  t.teardown(() => second.stop())
   t.strictSame(await ask(second.url, 'select answer from kept'), { answer: 42 })
   await second.stop()
   t.strictSame(await readdir(join(dataDir, '..')), ['data'])
@@ -92,6 +94,7 @@ t.test('dies with its owner when that is killed, and the folder can be used agai
   const pid = await postmasterOf(dataDir)
   await killed(child)
   const next = await startEmbeddedPostgres({ dataDir, log })
+  t.teardown(() => next.stop())
   t.notOk(await isAlive(pid), 'the old server is gone')
   t.strictSame(await ask(next.url, 'select answer from of_a_child'), { answer: 43 })
   await next.stop()
@@ -124,6 +127,7 @@ t.test('ends by itself when its owner is killed, and a program with its process 
   const { uid, gid } = await stat(dataDir)
   await chown(file, uid, gid)
   const next = await startEmbeddedPostgres({ dataDir, log })
+  t.teardown(() => next.stop())
   t.strictSame(await ask(next.url, 'select answer from kept'), { answer: 42 })
   await next.stop()
 })
@@ -140,6 +144,7 @@ t.test('killed while the folder is being made, it leaves nothing that stands in 
   // Empty, as a volume is at first.
   await mkdir(dataDir, { recursive: true })
   const server = await startEmbeddedPostgres({ dataDir, log, fast: true })
+  t.teardown(() => server.stop())
   t.strictSame(await ask(server.url, `select current_setting('fsync') as fsync`), { fsync: 'off' })
   await server.stop()
   t.strictSame(await readdir(join(dataDir, '..')), ['data'], 'and nothing half-made beside it')

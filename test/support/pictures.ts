@@ -201,6 +201,7 @@ function tilesOf(picture: Buffer, how: Tiles): ReturnType<typeof encodeTiles> {
   const name = JSON.stringify(how)
   const tiles = ofPicture.get(name) ?? encodeTiles(picture, how)
   ofPicture.set(name, tiles)
+  tiles.catch(() => ofPicture.delete(name))
   return tiles
 }
 

@@ -53,9 +53,17 @@ function memoryOf(pid: number): Peak {
  * a process, and to ask each of them took as long as the encoding.
  */
 function childrenOf(pid: number): number[] {
-  const isNode = readlinkSync(`/proc/${pid}/exe`) === readlinkSync('/proc/self/exe')
-  const threads = isNode ? readdirSync(`/proc/${pid}/task`) : [pid]
+  const threads = mayBeNode(pid) ? readdirSync(`/proc/${pid}/task`) : [pid]
   return threads.flatMap((thread) => childrenOfThread(`/proc/${pid}/task/${thread}/children`))
+}
+
+function mayBeNode(pid: number): boolean {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`) === readlinkSync('/proc/self/exe')
+  } catch {
+    // The kernel does not say it of programs with other rights.
+    return true
+  }
 }
 
 function childrenOfThread(file: string): number[] {

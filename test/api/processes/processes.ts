@@ -65,6 +65,7 @@ t.test('processes share a port, their metrics add up, and each counts limits as 
 t.test('a process that does not answer makes the replica not alive, which is ready', async (t) => {
   const [stuck = 0] = api.pids()
   process.kill(stuck, 'SIGSTOP')
+  t.teardown(() => void (isRunning(stuck) && process.kill(stuck, 'SIGCONT')))
   // A connection may be dealt to the one that is stuck: that probe fails without an answer.
   await untilAnswered('/livez fails', async () => (await api.probe('/livez', 6000)) === 503)
   await untilAnswered('/readyz succeeds', async () => (await api.probe('/readyz', 6000)) === 200)
@@ -85,9 +86,9 @@ t.test('the program ends with an error when a process cannot start', async (t) =
   t.equal((await api.get('/health')).status, 200)
 })
 
-t.test('processes end with the one that started them', async (t) => {
+t.test('processes end with the one that started them', async () => {
+  await eventually('two of them', () => api.pids().length === 2)
   const pids = api.pids()
-  t.equal(pids.length, 2)
   api.child.kill('SIGKILL')
   await eventually('both have ended', () => !pids.some(isRunning))
 })

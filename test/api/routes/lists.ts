@@ -49,9 +49,13 @@ async function pagesOf(t: Test, route: Route, request: SeededRequest, query: Que
 }
 
 /** Requests of our side for all lists, made when they are first wanted. */
-let asked: Promise<[Route, SeededRequest][]> | undefined
-const everyList = () => {
-  asked ??= Promise.all(listed.map(async (route) => [route, await seedOf(route)(ours)] as [Route, SeededRequest]))
+let asked: [Route, SeededRequest][] | undefined
+async function everyList() {
+  if (asked) return asked
+  const made: [Route, SeededRequest][] = []
+  // One after another: two that write the same row would wait for each other.
+  for (const route of listed) made.push([route, await seedOf(route)(ours)])
+  asked = made
   return asked
 }
 

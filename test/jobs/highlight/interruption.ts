@@ -98,9 +98,13 @@ t.test('progress rises and names the highlight once it can be played, while the 
   const PATH = await stuckPath(bench.folder, 2, `while [ ! -e ${mark} ]; do sleep 0.1; done`)
   const reporting = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x', PATH }
   const finished = bench.run(items, { segmentSeconds: 1 }, reporting)
-  await eventually('the name of the highlight', () => receiver.reports.at(-1)?.playable?.includes('hlt_1'))
-  t.notOk((await bench.keys()).includes('manifest.json'))
-  await writeFile(mark, '')
+  try {
+    await eventually('the name of the highlight', () => receiver.reports.at(-1)?.playable?.includes('hlt_1'))
+    t.notOk((await bench.keys()).includes('manifest.json'))
+  } finally {
+    // The program would wait for it, and this file for the program.
+    await writeFile(mark, '')
+  }
   const { exit, output } = await finished
   t.equal(exit, 0, 'exits with 0', { output })
   const { reports } = receiver

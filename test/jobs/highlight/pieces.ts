@@ -165,10 +165,10 @@ t.test(
   async (t) => {
     const { bench, red, green, blue } = await rendered(t)
     const before = [await bench.keys(red.cachePrefix), await bench.keys(green.cachePrefix)]
-    const items = [red, { ...green, caption: 'At the lake' }, blue]
+    const items = [red, { ...green, caption: 'At the lake' }, { ...green, id: 'again' }, blue]
     const { exit, output } = await bench.run(items, { title: 'Summer', showTitle: true, outputPrefix: NEXT })
     t.equal(exit, 0, 'exits with 0', { output })
-    t.equal((await bench.manifest(NEXT)).encode.reused, 0)
+    t.equal((await bench.manifest(NEXT)).encode.reused, 1, 'the one of green, where it is shown without text')
     t.strictSame([await bench.keys(red.cachePrefix), await bench.keys(green.cachePrefix)], before)
     t.equal((await bench.keys(blue.cachePrefix)).length, 2, 'one without text is')
   },

@@ -40,7 +40,7 @@ async function encode(t: Test) {
     copied: 'it is not',
     segmentSeconds: SEGMENT_SECONDS,
     publisher: openPublisher({ store, prefix: 'p/', folder, targetSeconds: SEGMENT_SECONDS, signal }),
-    ...{ accelerator: 'cpu', cores: 1, preset: 'ultrafast' },
+    ...{ accelerator: 'cpu', cores: 2, preset: 'ultrafast' },
     onPlanned: (reason) => said.push(reason),
     onProgress: (fraction) => said.push(fraction),
     onPlayable: () => undefined,

@@ -34,8 +34,8 @@ const sources: Record<string, () => Promise<Buffer>> = {
   'progressive JPEG': () => picture().jpeg({ progressive: true, chromaSubsampling: '4:4:4' }).toBuffer(),
   PNG: async () => png,
   'interlaced PNG': () => picture().png({ progressive: true, compressionLevel: 1 }).toBuffer(),
-  // To find more colors takes six seconds; a decoder needs as much for two.
-  GIF: () => picture().gif({ effort: 1, colours: 2, dither: 0 }).toBuffer(),
+  // To find 256 colors takes six seconds; a decoder needs as much for 16.
+  GIF: () => picture().gif({ effort: 1, colours: 16, dither: 0 }).toBuffer(),
 }
 
 for (const [what, make] of Object.entries(sources)) {

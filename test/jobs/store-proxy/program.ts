@@ -78,13 +78,12 @@ function raw(socket: string, method: string, path: string, headers: Record<strin
 
 /** For all tests that leave the proxy as it is; the last one ends it. */
 const common = await open(t)
-let proxy: ChildProcess | undefined
+const proxy = common.start()
 
 t.test('a Job reads its source and writes its output, and reaches nothing else', async (t) => {
   const w = common
   await w.behind.put(SOURCE, 'the source', plain)
   await w.behind.put('org/other/media/x/original', 'a stranger', plain)
-  proxy = w.start()
   t.equal(await text((await w.client.get(SOURCE)).body), 'the source', 'also asked before the proxy has started')
   await w.client.put(`${OUTPUT}manifest.json`, '{}', plain)
   t.match(await w.behind.head(`${OUTPUT}manifest.json`), { size: 2 })
@@ -284,7 +283,6 @@ t.test('a path that is too long for a socket is no obstacle', async (t) => {
 })
 
 t.test('the socket is open to the group and to nobody else, and ends with the proxy', async (t) => {
-  if (!proxy) throw new Error('it has not been started')
   await common.client.check()
   t.equal((await stat(common.socket)).mode & 0o777, 0o660)
   proxy.kill('SIGTERM')

@@ -41,7 +41,7 @@ const segmentsOf = ({ seconds, segmentSeconds }: Clip) => seconds / segmentSecon
  * As the costs of the passes are known, these times playing speed for the first are more than 3 times for one process. It
  * takes over when the third segment is there, and would still do so a second later, on a machine that others use.
  */
-const quick = async (bench: Bench) => ({ PATH: await pacedPath(bench.folder, { ahead: 10, others: 16 }), CORES: '1' })
+const quick = async (bench: Bench) => ({ PATH: await pacedPath(bench.folder, { ahead: 10, others: 16 }) })
 
 /**
  * A machine that is held up for a second while it is decided shows a slower first pass than the paced one, and then nothing

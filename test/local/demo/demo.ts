@@ -70,7 +70,7 @@ t.test('the link leads to the page before anything is converted, and Ctrl-C stop
   await withSmallPhotos(data)
   await choosePorts(data, { usual: false }) // which the start prefers to the usual ones: those may be another test's
   // The conversion would take minutes: who waited for its end would be found out.
-  const env = { CHECK: '', VIDEO: await clip('short'), PATH: await slowEncoderPath(folder, 0.002) }
+  const env = { CHECK: '', VIDEO: await clip('silent'), PATH: await slowEncoderPath(folder, 0.01) }
   const run = demo(t, env)
   const link = await eventually('the link', () => /http:\/\/127\.0\.0\.1:\d+\/#key=\S+/.exec(run.output())?.[0])
   const [before = ''] = run.output().split(link)

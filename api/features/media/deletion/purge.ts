@@ -123,7 +123,6 @@ export async function purgeGroup(
   })
   if (rows.length < claimed.ids.length) return { purged: 0, isHeld: false }
   if (!isHeldBefore) for (const row of rows) await emptyPrefix(deps, row)
-  failpoint('purge.emptied')
   const outcome = await deps.db.inTransaction({}, async (tx): Promise<Purged> => {
     const still = await lockPurging(tx, claimed)
     if (still.length < claimed.ids.length) return { purged: 0, isHeld: false }
