@@ -14,11 +14,11 @@ interface Teardown {
 
 /** Starts `api/main.ts` with these settings and nothing else of the environment. Killed at the end of the test. */
 export const startApiProcess = (t: Teardown, settings: Record<string, string>) =>
-  startApiProgram(t, [PROGRAM], settings)
+  startApiProgram(t, [PROGRAM], settings, [])
 
 /** The same API, in which changes of organizations get no further than to right before or behind their commit. */
 export function startHoldingApi(t: Teardown, place: 'done' | 'committed', settings: Record<string, string>) {
-  const started = startApiProgram(t, [HOLDING, place], settings)
+  const started = startApiProgram(t, [HOLDING, place], settings, ['ipc'])
   let count = 0
   started.child.on('message', () => {
     count += 1
@@ -26,14 +26,19 @@ export function startHoldingApi(t: Teardown, place: 'done' | 'committed', settin
   return { ...started, held: () => count }
 }
 
-function startApiProgram(t: Teardown, program: readonly string[], settings: Record<string, string>) {
+function startApiProgram(
+  t: Teardown,
+  program: readonly string[],
+  settings: Record<string, string>,
+  more: readonly 'ipc'[],
+) {
   // A test that is itself killed must not leave servers behind.
   const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
   const [command = '', ...args] = [...mortal, process.execPath, ...program]
   const env = { PATH: process.env['PATH'], ...quickStart(), ...settings }
   const child = spawn(command, args, {
     env,
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    stdio: ['ignore', 'pipe', 'pipe', ...more],
   }) as ChildProcessByStdio<null, Readable, Readable>
   let errors = ''
   child.stderr.on('data', (chunk: Buffer) => {
