@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { extname, join } from 'node:path'
@@ -11,6 +11,7 @@ import t from 'tap'
 import { putIntoFolder } from '../../api/features/notifications/email/folder.ts'
 import { bytesOf } from '../../api/features/notifications/email/nodemailer.ts'
 import { openLog } from '../../lib/runtime/log.ts'
+import { WEB } from '../../lib/runtime/web-files.ts'
 import { closeServer, listenOnPort } from '../../local/http-server.ts'
 import { startPageServer } from '../../local/page-server.ts'
 import { versionOf } from '../../local/web-files.ts'
@@ -95,6 +96,19 @@ t.test('a browser keeps the files that a page names, until one of them changes',
   for (const path of named) t.equal(await cached(path), 'max-age=31536000, immutable', path)
   t.equal(await cached('/'), 'no-cache')
   for (const path of ['/page.js', '/web/earlier/page.js']) t.equal(await cached(path), 'no-cache', path)
+})
+
+t.test('a page that is read after a change of a file names all of them anew', async (t) => {
+  const addressOf = async () => /"(\/web\/[\w-]+\/page\.js)"/.exec(await (await fetch(page.url)).text())?.[1] ?? ''
+  const file = join(WEB, 'style.css')
+  const { atime, mtime } = await stat(file)
+  t.teardown(() => utimes(file, atime, mtime))
+  const before = await addressOf()
+  await utimes(file, atime, new Date(mtime.getTime() - 1000))
+  const after = await addressOf()
+  t.ok(before !== '' && after !== '' && before !== after, `${before} and ${after}`)
+  const cached = async (path: string) => (await fetch(page.url + path)).headers.get('cache-control')
+  t.strictSame([await cached(before), await cached(after)], ['no-cache', 'max-age=31536000, immutable'])
 })
 
 t.test('files have another version as soon as one of them is written', async (t) => {
