@@ -66,6 +66,8 @@ export const media = pgTable('media', {
   leaseToken: uuid(),
   /** The event whose purge has taken it out of the library. */
   leavingWith: id('event'),
+  /** What it had in the store then, as `event-archive/purge.ts` digests it. */
+  leavingObjects: text(),
 })
 export type MediaRow = typeof media.$inferSelect
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
@@ -20,6 +21,7 @@ import {
   postponeEvent,
   putBack,
   releaseMedia,
+  type Stored,
   takeOut,
 } from './queries.ts'
 
@@ -58,11 +60,11 @@ async function purgeOne(deps: HandleDeps, event: DueEvent, lease: Lease, group: 
   const { db, store, pace, count, signal } = deps
   const { token } = lease
   // All that may take long comes before: what has left the library is purged at once.
-  const objects = await objectsOf(store, event.orgId, group)
-  const bytes = objects.reduce((sum, { size }) => sum + size, 0)
+  const stored = await storedOf(store, event.orgId, group)
+  const bytes = stored.reduce((sum, one) => sum + one.bytes, 0)
   await pace(bytes)
   signal.throwIfAborted()
-  const taken = await db.inTransaction({}, (tx) => takeOutGroup(tx, event, lease, group))
+  const taken = await db.inTransaction({}, (tx) => takeOutGroup(tx, event, lease, group, stored))
   failpoint('event-purge.taken-out')
   if (taken !== 'taken') return taken === 'stays' ? undefined : taken
   let isHeld = false
@@ -78,7 +80,7 @@ async function purgeOne(deps: HandleDeps, event: DueEvent, lease: Lease, group: 
     isOver = !isHeld
     return isHeld ? 'held' : undefined
   } finally {
-    if (!isOver) await giveBack(deps, event, lease, { group, objects, isHeld })
+    if (!isOver) await giveBack(deps, event, lease, { group, isHeld })
   }
 }
 
@@ -88,6 +90,7 @@ async function takeOutGroup(
   event: DueEvent,
   { token, due }: Lease,
   group: Group,
+  stored: readonly Stored[],
 ): Promise<'taken' | 'stays' | Outcome> {
   const leased = await lockDueEvent(tx, event, { token, due })
   if (!leased) return 'lost'
@@ -99,24 +102,25 @@ async function takeOutGroup(
     await postponeEvent(tx, event.id, token, BUSY_SECONDS)
     return 'lost'
   }
-  const left = await takeOut(tx, group, { event: event.id, token, seconds: MEDIA_LEASE_SECONDS })
+  const left = await takeOut(tx, stored, { event: event.id, token, seconds: MEDIA_LEASE_SECONDS })
   const change = changesOf(tx, { orgId: event.orgId, actorId: null, context: null })
   for (const row of left) await recordDeletion(change, row, { event_id: formatId('event', event.id) })
   return 'taken'
 }
 
 /**
- * After a hold or an error: what has lost nothing is put back into the library, or into the trash where it was. Of what has
- * lost an object the row stays, withdrawn, and says what there was; only the purge of its event goes on with it.
+ * After a hold or an error: what has lost nothing since it left the library is put back there, or into the trash where it was.
+ * Of what has lost an object, in this attempt or an earlier one, the row stays, withdrawn, and says what there was; only the
+ * purge of its event goes on with it.
  */
 async function giveBack(
   { db, store, log }: HandleDeps,
   event: DueEvent,
   { token }: Lease,
-  o: { group: Group; objects: readonly StoredObject[]; isHeld: boolean },
+  o: { group: Group; isHeld: boolean },
 ): Promise<void> {
-  const { group, objects, isHeld } = o
-  const left = await objectsOf(store, event.orgId, group).catch((error: unknown) => {
+  const { group, isHeld } = o
+  const left = await storedOf(store, event.orgId, group).catch((error: unknown) => {
     log.warn({ err: error, event: event.id }, 'could not look whether a media item is whole')
     return undefined
   })
@@ -124,9 +128,9 @@ async function giveBack(
     // Not after another process has taken over: it may have begun to delete.
     const isOurs = await lockLeasedEvent(tx, event, token)
     await lockMedia(tx, group)
-    if (isOurs && left !== undefined && isSame(left, objects)) {
+    if (isOurs && left !== undefined) {
       const { audit } = changesOf(tx, { orgId: event.orgId, actorId: null, context: null })
-      for (const row of await putBack(tx, group, event.id)) {
+      for (const row of await putBack(tx, left, event.id)) {
         await audit('MEDIA_DELETE', row, { operation: 'restore', event_id: formatId('event', event.id) })
       }
     }
@@ -140,22 +144,19 @@ async function hold(tx: Tx, { id }: DueEvent, token: Uuid): Promise<Outcome> {
   return 'held'
 }
 
-interface StoredObject {
-  key: string
-  size: number
-}
-
-async function objectsOf(store: HandleDeps['store'], orgId: Uuid, group: Group): Promise<StoredObject[]> {
-  const objects: StoredObject[] = []
+/** What each media item of a group has in the store. */
+async function storedOf(store: HandleDeps['store'], orgId: Uuid, group: Group): Promise<Stored[]> {
+  const all: Stored[] = []
   for (const id of group) {
-    for await (const { key, size } of store.list(mediaPrefix(orgId, id))) objects.push({ key, size })
+    const objects: string[] = []
+    let bytes = 0
+    for await (const { key, size } of store.list(mediaPrefix(orgId, id))) {
+      objects.push(`${size} ${key}`)
+      bytes += size
+    }
+    all.push({ id, bytes, objects: createHash('sha256').update(objects.sort().join('\n')).digest('hex') })
   }
-  return objects
-}
-
-function isSame(some: readonly StoredObject[], others: readonly StoredObject[]): boolean {
-  const sizes = new Map(others.map(({ key, size }) => [key, size]))
-  return some.length === others.length && some.every(({ key, size }) => sizes.get(key) === size)
+  return all
 }
 
 /** The event with all that is left of it. What goes is announced and recorded in the transaction in which it goes. */

@@ -222,6 +222,17 @@ export async function lockLeasedEvent(tx: Tx, { id, orgId }: DueEvent, token: Uu
 const lockPlaces = (tx: Tx, ids: SQL) =>
   tx.execute(sql`select from ${albumMedia} where media_id = ${ids} order by media_id, album_id for update`)
 
+/** A media item, and what it has in the store. */
+export interface Stored {
+  id: Uuid
+  bytes: number
+  /** A digest of the names and sizes of all of its objects. */
+  objects: string
+}
+
+const asRows = (stored: readonly Stored[]) => sql`unnest(
+  ${sql.param(stored.map(({ id }) => id))}::uuid[], ${sql.param(stored.map(({ objects }) => objects))}::text[]) s(id, objects)`
+
 type TakenRow = Pick<MediaRow, 'id' | 'orgId' | 'uploaderId' | 'version' | 'deletedAt'>
 
 /**
@@ -230,10 +241,11 @@ type TakenRow = Pick<MediaRow, 'id' | 'orgId' | 'uploaderId' | 'version' | 'dele
  */
 export async function takeOut(
   tx: Tx,
-  ids: readonly Uuid[],
+  stored: readonly Stored[],
   o: { event: Uuid; token: Uuid; seconds: number },
 ): Promise<TakenRow[]> {
-  const these = sql`any(${sql.param([...ids])}::uuid[])`
+  const ids = stored.map(({ id }) => id)
+  const these = sql`any(${sql.param(ids)}::uuid[])`
   await lockPlaces(tx, these)
   const left = await tx
     .update(media)
@@ -242,6 +254,7 @@ export async function takeOut(
       deletedBy: sql`coalesce(deleted_by, uploader_id)`,
       purgingAt: sql`now()`,
       leavingWith: o.event,
+      leavingObjects: sql`(select objects from ${asRows(stored)} where s.id = ${media}.id)`,
       version: sql`version + 1`,
       updatedAt: sql`now()`,
     })
@@ -255,11 +268,14 @@ export async function takeOut(
 }
 
 /**
- * Undoes `takeOut` for what has lost nothing, unless an erasure has taken it since. Returns those that are back in the
+ * Undoes `takeOut` of a group that has lost nothing since, unless an erasure has taken it. Returns those that are back in the
  * library. Call with the event and the rows locked.
  */
-export async function putBack(tx: Tx, ids: readonly Uuid[], event: Uuid): Promise<{ id: Uuid }[]> {
-  const these = sql`any(${sql.param([...ids])}::uuid[])`
+export async function putBack(tx: Tx, stored: readonly Stored[], event: Uuid): Promise<{ id: Uuid }[]> {
+  const these = sql`any(${sql.param(stored.map(({ id }) => id))}::uuid[])`
+  const { rows: torn } = await tx.execute(sql`select from ${media} m join ${asRows(stored)} on s.id = m.id
+    where m.leaving_objects is distinct from s.objects`)
+  if (torn.length > 0) return []
   await lockPlaces(tx, these)
   const unlessTrashed = (column: SQL) => sql`case when deleted_at <> purging_at then ${column} end`
   const back = await tx
@@ -269,6 +285,7 @@ export async function putBack(tx: Tx, ids: readonly Uuid[], event: Uuid): Promis
       deletedBy: unlessTrashed(sql`deleted_by`),
       purgingAt: null,
       leavingWith: null,
+      leavingObjects: null,
       version: sql`version + 1`,
       updatedAt: sql`now()`,
       leaseAt: sql`now()`,

@@ -27,6 +27,7 @@ const tables: PersonalPart['personal'] = {
       conversion_batch: { harmless: 'random' },
       lease_token: { harmless: 'random' },
       leaving_with: { harmless: 'the id of an event' },
+      leaving_objects: { harmless: 'a digest of names and sizes of objects' },
     },
   },
   media_months: { holds: 'how many media items an organization has of a month', kept: 'always', columns: {} },

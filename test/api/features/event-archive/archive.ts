@@ -447,6 +447,53 @@ t.test('a photo that the store does not delete stays in the library, or in the t
   for (const id of photos) t.strictSame(await stateOf(id), { ...IN_LIBRARY, deleted: id === trashed })
 })
 
+t.test('what has lost an object stays withdrawn, however often its purge fails afterwards', async (t) => {
+  const { photos, whole } = await aPartyWithGuest()
+  let calls = 0
+  const failing: ObjectStore = {
+    ...store,
+    async deletePrefix(prefix) {
+      calls += 1
+      if (calls === 1) {
+        for await (const { key } of store.list(prefix)) {
+          await store.delete(key)
+          break
+        }
+      }
+      throw new StoreError('Unavailable', 'away')
+    },
+  }
+  for (let run = 0; run < 2; run++) {
+    t.match(await carry({}, { store: failing }), { purged: 0 })
+    await expireLeases()
+  }
+  t.ok(calls > 2, 'it was tried again')
+  const torn = await sql('select id from media where purging_at is not null')
+  t.equal(torn.length, 1)
+  t.notOk((await whole()).includes(torn[0]?.id))
+  t.strictSame(await operationsOf(torn[0]?.id), ['delete'])
+  t.match(await carry(), { purged: 1 }, 'the next run finishes it')
+  for (const id of photos) t.notOk(await exists('media', id))
+})
+
+t.test('what was taken out by a process that died, and is whole, is put back when its purge fails', async (t) => {
+  const { photos } = await aPartyWithGuest()
+  const dying: typeof db = {
+    ...db,
+    async inTransaction(scope, work) {
+      const result = await db.inTransaction(scope, work)
+      if ((result as unknown) === 'taken') throw new Error('died')
+      return result
+    },
+  }
+  await carry({}, { db: dying })
+  t.equal((await sql('select id from media where purging_at is not null')).length, 1)
+  await expireLeases()
+  const refusing: ObjectStore = { ...store, deletePrefix: () => Promise.reject(new StoreError('Locked', 'locked')) }
+  t.match(await carry({}, { store: refusing }), { failures: 1, purged: 0 })
+  for (const id of photos) t.strictSame(await stateOf(id), IN_LIBRARY)
+})
+
 t.test('what an erasure takes while an event is purged is not put back', async (t) => {
   const { photos } = await aPartyWithGuest()
   const erasureId = newUuid()
