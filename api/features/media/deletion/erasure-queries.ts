@@ -23,7 +23,7 @@ const mediaOf = (userId: Uuid, more: ReturnType<typeof sql>, limit: number) => s
 
 /**
  * Hides media items of the user at once, whether or not they are in the trash: from the commit on no one sees, restores or
- * uses them. Returns how many; call again while it returns `limit`.
+ * uses them. Returns how many; call again until there are none.
  */
 export async function withdrawMedia(tx: Tx, { erasureId, userId }: Whose, limit: number): Promise<number> {
   // The purge of an event may put back what it has taken out: not what an erasure has taken since.

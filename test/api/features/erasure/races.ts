@@ -1,7 +1,7 @@
 import t from 'tap'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
-import type { EraseStep } from '../../../../api/personal/part.ts'
+import type { ErasedPerson, EraseStep } from '../../../../api/personal/part.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { threadsIn } from '../../../support/comments.ts'
@@ -176,6 +176,27 @@ t.test('a highlight that is being rendered with media items of the person is sto
   await finish(await ask(person))
   t.equal(await renders.render(id), undefined)
   t.match(await renders.row(id), { status: 'failed', error: { code: 'SOURCE_ERASED' } })
+})
+
+t.test('all media items are withdrawn, also when another purge deletes one of them meanwhile', async (t) => {
+  const person = await aMember()
+  await sql(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes)
+      select gen_random_uuid(), $1, $2, 'a', 'image/jpeg', 'image', 1 from generate_series(1, 102)`,
+    [orgId, person.id],
+  )
+  const erasureId = await ask(person)
+  const withdrawal = ERASE_STEPS.find(({ name }) => name === 'media.withdrawal')
+  const lock = {
+    text: 'delete from media where id = (select max(id::text)::uuid from media where uploader_id = $1)',
+    values: [person.id],
+  }
+  const them = { erasureId, userId: person.id, issuer: '', subject: '', email: null, phoneNumber: null }
+  await inTurn(database, lock, async () => withdrawal?.run(eraseDeps(api, cluster), them as ErasedPerson))
+  const left = await sql('select purging_at is null as shown from media where uploader_id = $1', [person.id])
+  t.equal(left.length, 101)
+  t.notOk(left.some(({ shown }) => shown))
+  await finish(erasureId)
 })
 
 /** The steps, with another one in the place of this. */
