@@ -4,12 +4,15 @@ import { mediaTrash } from '../../../../api/features/media/deletion/trash-target
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut as carryOutRun } from '../../../../api/features/retention/run.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
+import { lockHolds } from '../../../../api/retention/holds-queries.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { albumWorld } from '../../../support/albums.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
 import { anEvent } from '../../../support/events.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { waitingIn } from '../../../support/in-turn.ts'
 import { aRun } from '../../../support/retention.ts'
 
 /** What a hold keeps of requests and erasures. Runs and sweeps under a hold are tested with their targets. */
@@ -144,6 +147,25 @@ for (const kind of ['event', 'organization'] as const) {
     t.match(await show(), { status: 'completed', held_since: null })
   })
 }
+
+t.test('a hold waits for a transaction that keeps holds away for longer than a lock may take', async (t) => {
+  const person = await aMember()
+  const [locked, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const step = db.inTransaction({}, async (tx) => {
+    await lockHolds(tx)
+    locked.resolve()
+    await mayEnd.promise
+  })
+  await locked.promise
+  const placed = hold('person', person.id)
+  const waits = (n: number) => eventually(`${n} to wait`, async () => (await waitingIn(database)) === n)
+  await waits(1)
+  await waits(0)
+  await waits(1)
+  mayEnd.resolve()
+  await step
+  t.match(await placed, { added: true })
+})
 
 t.test('an erasure goes on beside a hold on an event in which the person has nothing', async (t) => {
   const person = await aMember()
