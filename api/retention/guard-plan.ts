@@ -28,6 +28,8 @@ export interface Amount {
   /** Since the last run or sweep of the target by a clock that is not ahead of today's; null: there was none. */
   daysSinceLast: number | null
   due: number
+  /** Of those that are due, how many were when the last run passed the guards. */
+  admitted?: number
   held: number
   /** So many may be due without a question. */
   few: number
@@ -54,8 +56,9 @@ export function judgeAmount(o: Amount): (Refusal & { ended: 'ConfirmationRequire
       `${o.due} are due, and the last ${o.what} was ${days} days ago by the clock of the database; confirm the ${o.what}`,
     )
   }
-  const percent = o.total > 0 ? (100 * o.due) / o.total : 0
-  if (o.due > o.few && percent > o.maxDuePercent) {
+  const asked = o.due - (o.admitted ?? 0)
+  const percent = o.total > 0 ? (100 * asked) / o.total : 0
+  if (asked > o.few && percent > o.maxDuePercent) {
     const allowed = o.what === 'run' ? `maxDuePercent (${o.maxDuePercent}) allows` : `${o.maxDuePercent} percent`
     return refuse(`${o.due} of ${o.total} are due, more than ${allowed}; confirm the ${o.what}`)
   }

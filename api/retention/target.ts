@@ -14,6 +14,12 @@ export interface Due {
   rules: RetentionRun['rules']
 }
 
+/** A run of the target that began: when, and after which time it purges, as Postgres prints them. */
+export interface Admitted {
+  at: string
+  purgeAfter: string
+}
+
 /** What has been done to one item. */
 export interface Done {
   moved?: number
@@ -66,6 +72,11 @@ export interface RetentionTarget<Item extends object = object> {
   total(tx: Tx): Promise<number>
   /** How many are due, whether or not someone works on them, and how many more would be without a hold. */
   countDue(tx: Tx, due: Due): Promise<{ due: number; held: number }>
+  /**
+   * How many of those that are due were due to this run too, where a run leaves things until people were told: it has passed
+   * the guards with them, and they need no other confirmation. Unset: a run leaves nothing.
+   */
+  countAdmitted?(tx: Tx, due: Due, before: Admitted): Promise<number>
   /** Whether a row of the leased table is due, where others than runs of this target lease its rows as well. */
   isDue?(due: Due): SQL
   /**

@@ -134,7 +134,7 @@ export function archiveWorld({ admin, store, org, user }: World) {
       ({ details }) => details,
     )
   const announced = async (type: string, id: Uuid) =>
-    (await sql('select payload from outbox where type = $1 and aggregate_id = $2', [type, id])).map(
+    (await sql('select payload from outbox where type = $1 and aggregate_id = $2 order by created_at', [type, id])).map(
       ({ payload }) => payload,
     )
   async function clear(): Promise<void> {

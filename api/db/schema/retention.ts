@@ -48,6 +48,7 @@ export const retentionRuns = pgTable('retention_runs', {
   target: text({ enum: RETENTION_TARGETS }).notNull(),
   slot: time().notNull(),
   clockAt: time(),
+  purgeAfter: interval(),
   dryRun: boolean().notNull(),
   due: bytes().notNull().default(0),
   held: bytes().notNull().default(0),

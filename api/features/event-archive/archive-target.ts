@@ -2,7 +2,15 @@ import { formatId } from '../../../lib/contract/ids.ts'
 import type { RetentionTarget } from '../../retention/target.ts'
 import { coolEvent } from './cold.ts'
 import { purgeEvent } from './purge.ts'
-import { claimEvents, countDueEvents, countEvents, type DueEvent, EVENT_LEASES, listDueEvents } from './queries.ts'
+import {
+  claimEvents,
+  countAdmittedEvents,
+  countDueEvents,
+  countEvents,
+  type DueEvent,
+  EVENT_LEASES,
+  listDueEvents,
+} from './queries.ts'
 
 /** Archived events, as policies move them to the cold tier and purge them. */
 export const eventArchive: RetentionTarget<DueEvent> = {
@@ -11,6 +19,7 @@ export const eventArchive: RetentionTarget<DueEvent> = {
   few: 10,
   total: countEvents,
   countDue: countDueEvents,
+  countAdmitted: countAdmittedEvents,
   claim: claimEvents,
   about: ({ id }) => ({ rows: [id], id: formatId('event', id) }),
   handle: (deps, event, lease) =>

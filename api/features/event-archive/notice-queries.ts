@@ -51,12 +51,12 @@ export async function saveNotices(
   }
 }
 
-/** `now()`, by which notices compare clocks, and whether the last run of the policy was refused until someone looks. */
+/** `now()`, by which notices compare clocks, and whether the last run of the policy, but for looks, was refused. */
 export async function seeBefore(tx: Tx): Promise<{ databaseMs: number; isRefused: boolean }> {
   const { rows } = await tx.execute<{ now: number; refused: boolean }>(sql`
     select (extract(epoch from clock_timestamp()) * 1000)::float8 as now, coalesce((
       select r.ended in ('ConfirmationRequired', 'ClockSkew') from ${retentionRuns} r where r.target = 'EventArchive'
-      order by r.started_at desc limit 1), false) as refused`)
+        and not r.dry_run order by r.started_at desc limit 1), false) as refused`)
   const { now, refused } = rows[0] ?? { now: 0, refused: true }
   return { databaseMs: now, isRefused: refused }
 }

@@ -12,7 +12,7 @@ import { legalHolds } from '../../db/schema/retention.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.ts'
 import { lease, postpone, releaseLeases } from '../../retention/leases-queries.ts'
 import { constantTime, cutoffOf } from '../../retention/policies-queries.ts'
-import type { ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
+import type { Admitted, ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
 import { purgeTime } from '../events/purge-time-queries.ts'
 import { findEvent } from '../events/queries.ts'
 import { FORGOTTEN_DAYS, LAST_NOTICE } from './notice-plan.ts'
@@ -111,6 +111,16 @@ export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; h
       and e.cold_at is null and e.cold_look_at <= ${due.at}::timestamptz`)
   const { n, held } = rows[0] ?? { n: 0, held: 0 }
   return { due: n - held + (cool.rows[0]?.n ?? 0), held }
+}
+
+/** Of the events that are due to be purged, those that were due by the policy of a run before: their owners are told meanwhile. */
+export async function countAdmittedEvents(tx: Tx, due: Due, { at, purgeAfter }: Admitted): Promise<number> {
+  const purge = await constantTime(tx, toPurge(due))
+  const { rows } = await tx.execute<{ n: number }>(sql`
+    select count(*)::float8 as n from ${events} e
+    where e.archived_at is not null and ${isOver(due, purge)}
+      and e.archived_at <= ${at}::timestamptz - ${purgeAfter}::interval and not ${isEventHeld}`)
+  return rows[0]?.n ?? 0
 }
 
 /** What a run would do, the longest archived first: to a held event nothing. Bytes are those of the originals of its album. */

@@ -5,7 +5,7 @@ import { and, eq, isNull, or, sql } from '../../db/orm.ts'
 import { retentionCounts, retentionRuns } from '../../db/schema/retention.ts'
 import { APP_NOW } from '../../retention/clock.ts'
 import { daysSinceLast, exactly } from '../../retention/sweeps-queries.ts'
-import type { Done } from '../../retention/target.ts'
+import type { Admitted, Done } from '../../retention/target.ts'
 
 export interface Registered {
   /** `now()`, by which leases end. */
@@ -43,15 +43,29 @@ export async function registerRun(tx: Tx, run: RetentionRun): Promise<Registered
 
 const isThis = (run: string) => eq(retentionRuns.run, run)
 
+/** The last run of the target that began and that carries out its rules; undefined where it purges nothing. */
+export async function lastAdmitted(tx: Tx, { run, target }: RetentionRun): Promise<Admitted | undefined> {
+  const { rows } = await tx.execute<{ at: string; purgeAfter: string | null }>(sql`
+    select ${exactly(sql`clock_at`)} as at, purge_after::text as "purgeAfter" from ${retentionRuns}
+    where target = ${target} and run <> ${run} and clock_at <= ${APP_NOW} and not dry_run
+    order by started_at desc limit 1`)
+  const [last] = rows
+  return last && last.purgeAfter !== null ? { at: last.at, purgeAfter: last.purgeAfter } : undefined
+}
+
 /** The run begins, at this time. Of several processes at once the first decides. Returns the time. */
 export async function admitRun(
   tx: Tx,
-  run: string,
+  { run, rules }: RetentionRun,
   o: { clockAt: string; due: number; held: number },
 ): Promise<string> {
+  const purgeAfter = rules.find(({ action }) => action === 'purge')?.after ?? null
   await tx
     .update(retentionRuns)
-    .set({ clockAt: sql`${o.clockAt}::timestamptz`, due: o.due, held: o.held, ended: null, reason: null })
+    .set({
+      ...{ clockAt: sql`${o.clockAt}::timestamptz`, purgeAfter: sql`${purgeAfter}::interval` },
+      ...{ due: o.due, held: o.held, ended: null, reason: null },
+    })
     .where(and(isThis(run), isNull(retentionRuns.clockAt)))
   const [row] = await tx
     .select({ clockAt: exactly(sql`${retentionRuns.clockAt}`) })

@@ -4,11 +4,12 @@ import { newUuid } from '../../../lib/contract/ids.ts'
 import type { RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
+import type { Tx } from '../../db/db.ts'
 import { judgeAmount, judgeClocks, type Refusal } from '../../retention/guard-plan.ts'
 import type { Due, RetentionTarget } from '../../retention/target.ts'
 import type { RunDeps } from './deps.ts'
 import { needsColdTier, reasonOf } from './plan.ts'
-import { admitRun, endRun, refuseRun, registerRun, resultOf } from './queries.ts'
+import { admitRun, endRun, lastAdmitted, refuseRun, registerRun, resultOf } from './queries.ts'
 import { report } from './report.ts'
 import { openWatch, STALL_MS, type Watch } from './watch.ts'
 import { workOff } from './work.ts'
@@ -78,20 +79,27 @@ async function begin(
   if (seen.clockAt !== null) return { due: dueAt(seen.clockAt) }
   const due = dueAt(seen.appNow)
   // Before the guards are asked, not in the transaction that records their answer: counting may take a while.
-  const { count, held, total } = await db.read({}, async (tx) => {
-    const { due: count, held } = await target.countDue(tx, due)
-    return { count, held, total: count > target.few ? await target.total(tx) : count }
-  })
+  const { count, ...amount } = await db.read({}, (tx) => amountOf(tx, target, run, due))
   const refusal = run.dryRun
     ? undefined
-    : judgeAmount({ ...run, ...seen, what: 'run', due: count, few: target.few, held, total })
+    : judgeAmount({ ...run, ...seen, what: 'run', due: count, few: target.few, ...amount })
   if (refusal) {
-    await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...refusal, due: count, held }))
+    await db.inTransaction({}, (tx) => refuseRun(tx, run.run, { ...refusal, due: count, held: amount.held }))
     return { refusal }
   }
   return {
-    due: dueAt(await db.inTransaction({}, (tx) => admitRun(tx, run.run, { clockAt: due.at, due: count, held }))),
+    due: dueAt(
+      await db.inTransaction({}, (tx) => admitRun(tx, run, { clockAt: due.at, due: count, held: amount.held })),
+    ),
   }
+}
+
+async function amountOf(tx: Tx, target: RetentionTarget, run: RetentionRun, due: Due) {
+  const { due: count, held } = await target.countDue(tx, due)
+  if (count <= target.few) return { count, held, total: count, admitted: 0 }
+  const before = target.countAdmitted && (await lastAdmitted(tx, run))
+  const admitted = before && target.countAdmitted ? await target.countAdmitted(tx, due, before) : 0
+  return { count, held, total: await target.total(tx), admitted }
 }
 
 /** Refuses a run whose objects would have nowhere to go, before its first item fails. */
