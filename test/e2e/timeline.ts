@@ -315,6 +315,7 @@ t.test('who deletes the account has to type it, is signed out, and is no name an
   await dialog.getByRole('button', { name: 'Delete for good' }).click()
   await dialog.getByText('Type “delete my account”.').waitFor()
   await dialog.getByRole('textbox').fill('Delete my account')
+  t.strictSame(under.consoleErrors, [])
   await dialog.getByRole('button', { name: 'Delete for good' }).click()
   await ann.locator('main.sign-in').waitFor()
   const other = await under.openAnother()
@@ -327,6 +328,11 @@ t.test('who deletes the account has to type it, is signed out, and is no name an
 })
 
 t.test('all of it without an error in the console', (t: Test) => {
-  t.strictSame(under.consoleErrors, [])
+  // The feed may have named photos of the erased person that went before the page asked for them.
+  const ofErased = /status of 404 .*\/v1\/(d\/[^/]+\/org|api\/media)\//
+  t.strictSame(
+    under.consoleErrors.filter((error) => !ofErased.test(error)),
+    [],
+  )
   t.end()
 })
