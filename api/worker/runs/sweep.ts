@@ -4,12 +4,22 @@ import { manifestKey } from '../../../lib/contract/object-keys.ts'
 import type { Clock } from '../../../lib/runtime/clock.ts'
 import type { ClusterSeen, RepairOptions } from '../feature-worker.ts'
 import type { Filler } from '../filler.ts'
+import { ManifestError } from '../read-manifest.ts'
 import { removeResource } from '../remove-resource.ts'
 import { failRun } from './commands.ts'
 import { fieldOf, type RunDeps, type RunKind, type RunObject, type RunTypes } from './kind.ts'
 import { projectFact } from './project.ts'
 import { listUnfinished } from './queries.ts'
-import { queued, type Repair, type ResourceSeen, repairOf } from './repair-plan.ts'
+import {
+  queued,
+  type Repair,
+  type RepairSeen,
+  type ResourceSeen,
+  repairOf,
+  signsOf,
+  WATCHED_SECONDS,
+} from './repair-plan.ts'
+import type { Sightings } from './sightings.ts'
 import { startRun } from './start.ts'
 import { stopIfHeld } from './stop.ts'
 
@@ -17,6 +27,8 @@ export interface SweepDeps<T extends RunObject> extends RunDeps, ClusterSeen<T> 
   clock: Clock
   /** Give free slots away after the sweep: the backstop for notifications that no worker received. */
   fillers: readonly Pick<Filler, 'fill'>[]
+  /** Of the rows of this kind, from the first sweep of the process to its last. */
+  sightings: Sightings
   onRepaired?(kind: string, repair: Repair): void
 }
 
@@ -43,6 +55,7 @@ export async function sweepRuns<K extends RunTypes>(
     after = page.at(-1)?.id
     if (page.length < limit) break
   }
+  deps.sightings.prune()
   for (const filler of deps.fillers) if (!signal?.aborted) await filler.fill()
 }
 
@@ -74,12 +87,18 @@ async function repairOrReport<K extends RunTypes>(swept: Swept<K>, row: K['row']
   }
 }
 
+interface Looked<K extends RunTypes> {
+  object: K['object'] | undefined
+  seen: RepairSeen
+  move: Repair
+}
+
 async function repair<K extends RunTypes>(swept: Swept<K>, row: K['row']): Promise<void> {
-  const { deps, kind, options } = swept
-  const object = await findResource(swept, row)
-  const isCommitted = !object && (await deps.store.head(manifestKey(kind.prefixOf(row)))) !== undefined
-  const seen = { resource: object && seenOf(kind, object, row), isCommitted, marginSeconds: options.marginSeconds }
-  const move = repairOf({ ...seen, now: deps.clock.now(), others: () => deps.queue().map(queued) })
+  const { deps, kind } = swept
+  const looked = await lookAt(swept, row)
+  const { object, move } = looked
+  if (move !== 'give-up') deps.sightings.forget(row.id)
+  else if (!isWatched(swept, row, looked)) return
   if (move === 'wait') return
   deps.onRepaired?.(kind.resource.kind, move)
   deps.log.info({ [kind.rowNoun]: row.id, move }, `repairing a ${kind.noun}`)
@@ -90,13 +109,47 @@ async function repair<K extends RunTypes>(swept: Swept<K>, row: K['row']): Promi
   else await projectCommitted(swept, row)
 }
 
-/** The reflection may lag behind: a resource that it lacks is read from the API server. */
-async function findResource<K extends RunTypes>(
-  { deps, kind }: Swept<K>,
-  row: K['row'],
-): Promise<K['object'] | undefined> {
+/**
+ * The reflection may lag behind: a resource that it lacks is read from the API server, and so is one that seems silent,
+ * because what this process has not heard says nothing about the resource.
+ */
+async function lookAt<K extends RunTypes>(swept: Swept<K>, row: K['row']): Promise<Looked<K>> {
+  const { deps, kind } = swept
   const key = { namespace: deps.namespace, name: kind.nameOf(row) }
-  return deps.follower.reflection.get(key) ?? (await deps.cluster.get<K['object']>(kind.resource, key))
+  const reflected = deps.follower.reflection.get(key)
+  const looked = reflected && (await plan(swept, row, reflected))
+  if (looked && looked.move !== 'give-up') return looked
+  try {
+    return await plan(swept, row, await deps.cluster.get<K['object']>(kind.resource, key))
+  } catch (error) {
+    if (looked) deps.sightings.forget(row.id)
+    throw error
+  }
+}
+
+async function plan<K extends RunTypes>(
+  { deps, kind, options }: Swept<K>,
+  row: K['row'],
+  object: K['object'] | undefined,
+): Promise<Looked<K>> {
+  const resource = object && seenOf(kind, object, row)
+  if (resource?.spec.suspend) deps.sightings.sawSuspended(row.id)
+  const seen = {
+    resource,
+    isCommitted: !object && (await deps.store.head(manifestKey(kind.prefixOf(row)))) !== undefined,
+    marginSeconds: options.marginSeconds,
+    now: deps.clock.now(),
+    secondsSinceSuspended: deps.sightings.secondsSinceSuspended(row.id),
+    others: () => deps.queue().map(queued),
+  }
+  return { object, seen, move: repairOf(seen) }
+}
+
+/** Whether this process has watched the silence long enough. After an outage the cluster has this time to come back. */
+function isWatched<K extends RunTypes>({ deps }: Swept<K>, row: K['row'], { object, seen }: Looked<K>): boolean {
+  if (!seen.resource) return false
+  const signs = signsOf(object?.metadata.uid, seen.resource, seen.others?.() ?? [])
+  return deps.sightings.secondsOf(row.id, signs) >= WATCHED_SECONDS
 }
 
 async function projectResource<K extends RunTypes>({ deps, kind }: Swept<K>, object: K['object']): Promise<void> {
@@ -124,9 +177,23 @@ async function giveUp<K extends RunTypes>(
   const about = { [kind.rowNoun]: row.id, [fieldOf(kind.resource)]: object?.metadata.name }
   deps.log.error({ ...about, reason, message }, `a ${kind.resource.kind} makes no progress`)
   // The row first: if the worker dies in between, what the resource still says changes nothing.
-  await timeOut(swept, row)
+  if (!(await completeCommitted(swept, row))) await timeOut(swept, row)
   const isShared = (await kind.isShared?.(deps.db, row)) ?? false
   if (object && !isShared) await removeResource(deps, kind.resource, object)
+}
+
+/** The program may have committed its output while no operator was there to say so. Returns false if it has not. */
+async function completeCommitted<K extends RunTypes>({ deps, kind }: Swept<K>, row: K['row']): Promise<boolean> {
+  const fact = { id: row.id, prefix: kind.prefixOf(row), state: 'succeeded' } as const
+  if (!(await deps.store.head(manifestKey(fact.prefix)))) return false
+  try {
+    await projectFact(deps, kind, fact, false)
+    return true
+  } catch (error) {
+    if (!(error instanceof ManifestError)) throw error
+    deps.log.warn({ err: error, [kind.rowNoun]: row.id }, 'the manifest of a silent run cannot be used')
+    return false
+  }
 }
 
 /** If the deletion takes long, the next sweep finds the name free. */
