@@ -287,15 +287,48 @@ eachKindOfRuns(t, (t, world) => {
     t.strictSame(await started(), [])
   })
 
-  t.test('a cluster that is away delays; one that is away for days fails the row', async (t) => {
+  t.test('a row whose resource cannot be created fails after days of this worker, and not before', async (t) => {
     const [first, second] = [await orphaned(), await orphaned()]
-    const { sweep } = await sweeper(t, { cluster: { ...cluster, get: away, create: away } })
+    for (const id of [first, second]) await set(id, `updated_at = now() - interval '80 hours'`)
+    const mayCreate = new Set<string>()
+    const create: typeof cluster.create = (resource, object) => {
+      if (mayCreate.has(object.metadata.name)) return cluster.create(resource, object)
+      throw new ClusterError('Forbidden', 'exceeded quota')
+    }
+    const { sweep, sweepAfter, follower } = await sweeper(t, { cluster: { ...cluster, create } })
     await sweep()
-    t.equal((await row(first)).status, 'processing')
-    await set(first, `updated_at = now() - interval '80 hours'`)
-    await sweep()
+    await sweepAfter(71)
+    t.strictSame([(await row(first)).status, (await row(second)).status], ['processing', 'processing'])
+    const key = await keyOf(second)
+    mayCreate.add(key.name)
+    await sweepAfter(0)
+    mayCreate.delete(key.name)
+    await cluster.delete(kind.resource, key)
+    await eventually('it to be gone', () => follower.reflection.get(key) === undefined)
+    await sweepAfter(2)
     t.match(await row(first), { status: 'failed', error: { code: 'TIMEOUT' } })
-    t.equal((await row(second)).status, 'processing')
+    t.equal((await row(second)).status, 'processing', 'it had a resource in between')
+    t.strictSame(await started(), [])
+  })
+
+  t.test('a cluster that cannot be asked fails no row, however long it has not changed', async (t) => {
+    const [healthy, suspended, none] = [await world.running(), await world.running(), await orphaned()]
+    await show(healthy, { phase: 'Pending' })
+    await suspend(suspended, true)
+    const ids = [healthy, suspended, none]
+    for (const id of ids) await set(id, `updated_at = now() - interval '80 hours'`)
+    const blind = { get: () => undefined, list: () => [], synced: async () => {}, stop: async () => {} }
+    const follower = { reflection: blind, lookAgain: () => {} }
+    const forbidden = async () => {
+      throw new ClusterError('Forbidden', 'forbidden')
+    }
+    for (const get of [away, forbidden]) {
+      const { sweep, sweepAfter } = await sweeper(t, { cluster: { ...cluster, get, create: get }, follower })
+      await sweep()
+      await sweepAfter(80)
+    }
+    for (const id of ids) t.equal((await row(id)).status, 'processing')
+    t.equal((await started()).length, 2)
   })
 
   t.test('a deleted row gets nothing, and a run that is over is not failed again', async (t) => {
