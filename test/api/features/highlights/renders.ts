@@ -46,8 +46,7 @@ const uuid = (id: string) => uuidOf('highlight', id)
 const keyIn = (id: string) => ({ id: uuid(id), generation: 1 })
 
 function project(t: { teardown(fn: () => Promise<void>): void }, options: FollowOptions = {}) {
-  const all = { ...deps, clock: systemClock }
-  const renders = followRuns(all, RENDERS, { progressMs: 0, backoffMs: () => 10, ...options })
+  const renders = followRuns(deps, RENDERS, { progressMs: 0, backoffMs: () => 10, ...options })
   t.teardown(() => renders.stop())
   return renders
 }
