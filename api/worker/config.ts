@@ -27,7 +27,9 @@ export const WorkerConfig = BusConfig.extend({
     .describe('How long a custom resource may wait for a node, in addition to the time of its attempts'),
   GIVE_UP_SECONDS: int(0, 2_592_000)
     .default(259_200)
-    .describe('A row with a slot fails when the worker cannot create its custom resource within this time'),
+    .describe(
+      'A row that has a slot and no custom resource fails when a worker cannot create it for this time, from its first try on',
+    ),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })

@@ -100,7 +100,7 @@ export interface RepairOptions {
   idleSeconds: number
   /** How long a resource may wait to run, silently, in addition to the time of all its attempts. */
   marginSeconds: number
-  /** A row fails when the sweep cannot start its work within this time. */
+  /** A row without a resource fails when this worker cannot create it within this time. */
   giveUpSeconds: number
   batch?: number
 }

@@ -1,4 +1,3 @@
-import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Cluster, KubeObject, Reflection, Resource } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { keyedQueue } from './keyed-queue.ts'
@@ -21,7 +20,6 @@ export interface FollowDeps {
   cluster: Pick<Cluster, 'reflect'>
   namespace: string
   log: Log
-  clock: Clock
   onProjected?(kind: string, state: string): void
 }
 
@@ -68,7 +66,8 @@ export function follow<T extends KubeObject, F extends { state: string }>(
     const text = JSON.stringify([job.metadata.uid, facts])
     const last = projected.get(name)
     if (last?.text === text) return
-    const nowMs = deps.clock.now().getTime()
+    // Not the time of day: if that is set back, progress would wait for as long.
+    const nowMs = performance.now()
     // Only the progress of what runs can wait; its end is recorded at once.
     const waitMs = last && facts.some((f) => f.state === 'running') ? last.atMs + progressMs - nowMs : 0
     if (waitMs > 0) return { againAfterMs: Math.min(waitMs, progressMs) }

@@ -97,7 +97,7 @@ async function update(
 
 const changed = ({ columns }: Table) => ({ version: sql`${columns.version} + 1`, updatedAt: sql`now()` })
 
-/** `updatedAt` moves too: the sweep counts its deadlines from the admission and not from the creation of the row. */
+/** `updatedAt` moves too: the sweep leaves a row that was admitted just now to the worker that starts it. */
 export async function admitRuns(tx: Tx, { table }: TableOfKind, ids: readonly Uuid[]): Promise<void> {
   await update(tx, table, inArray(table.columns.id, [...ids]), { admittedAt: sql`now()`, updatedAt: sql`now()` })
 }

@@ -13,9 +13,13 @@ export interface ResourceSeen {
  * What to do about a row that has been processing for a while. `project`: the cluster is done and no worker
  * recorded it. `create`: no resource works on it. `replace`: the resource with its name works on something else.
  * `give-up`: its resource has shown no sign of life for longer than all of its attempts could take, and neither has the
- * queue before it.
+ * queue before it. Times in a status are old after every pause of the cluster, and so this is a reason to watch the
+ * resource for `WATCHED_SECONDS`, not yet to end the run.
  */
 export type Repair = 'wait' | 'project' | 'create' | 'replace' | 'give-up'
+
+/** For how long a worker must have seen for itself that nothing moves: nodes and operator come back within it. */
+export const WATCHED_SECONDS = 3600
 
 export interface RepairSeen {
   resource: ResourceSeen | undefined
@@ -23,6 +27,8 @@ export interface RepairSeen {
   isCommitted: boolean
   marginSeconds: number
   now: Date
+  /** Since this process last saw the resource suspended: nothing in its status dates the resumption. */
+  secondsSinceSuspended?: number | undefined
   /** All known resources of all kinds; called only where they matter. */
   others?: () => Iterable<Queued>
 }
@@ -42,10 +48,15 @@ export function repairOf(seen: RepairSeen): Repair {
   if (isFinished(resource.status)) return 'project'
   if (resource.spec.suspend) return 'wait'
   const budgetSeconds = resource.spec.attemptDeadlineSeconds * resource.spec.maxAttempts + marginSeconds
+  if (seen.secondsSinceSuspended !== undefined && seen.secondsSinceSuspended <= budgetSeconds) return 'wait'
   const isSilent = (sign: number) => now.getTime() - sign > budgetSeconds * 1000
   if (!isSilent(lastSignOf(resource))) return 'wait'
   return isSilent(lastMoveOfQueue(resource, seen.others?.() ?? [])) ? 'give-up' : 'wait'
 }
+
+/** Changes with every sign of life of the resource, and of the queue before it. */
+export const signsOf = (uid: string | undefined, resource: ResourceSeen, others: Iterable<Queued>): string =>
+  [uid, resource.status?.phase, lastSignOf(resource), lastMoveOfQueue(resource, others)].join(' ')
 
 /**
  * When the resources created no later than this pending one last worked, in milliseconds since the epoch. Later ones do

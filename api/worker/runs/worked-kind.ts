@@ -2,6 +2,7 @@ import type { FeatureWorkerDeps, WorkedKind } from '../feature-worker.ts'
 import type { Filler } from '../filler.ts'
 import type { RunKind, RunTypes } from './kind.ts'
 import { followRuns } from './project.ts'
+import { openSightings } from './sightings.ts'
 import { repairRun, sweepRuns } from './sweep.ts'
 
 interface WorkedRuns {
@@ -18,15 +19,16 @@ export function workedKind<K extends RunTypes>(
   kind: RunKind<K>,
   { name, fillers, repairOn }: WorkedRuns,
 ): WorkedKind<K['object']> {
+  const own = { fillers, sightings: openSightings() }
   return {
     kind: kind.resource.kind,
     name,
     follow: () => followRuns(deps, kind),
-    sweep: (seen, options, signal) => sweepRuns({ ...deps, ...seen, fillers }, kind, options, signal),
+    sweep: (seen, options, signal) => sweepRuns({ ...deps, ...seen, ...own }, kind, options, signal),
     ...(repairOn && {
       repair: {
         channel: repairOn,
-        row: (seen, options, id) => repairRun({ ...deps, ...seen, fillers }, kind, options, id),
+        row: (seen, options, id) => repairRun({ ...deps, ...seen, ...own }, kind, options, id),
       },
     }),
   }

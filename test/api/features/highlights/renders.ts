@@ -11,6 +11,7 @@ import type { FollowOptions } from '../../../../api/worker/follow.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
 import { failIfHeld, failRun } from '../../../../api/worker/runs/commands.ts'
 import { followRuns, projectFact } from '../../../../api/worker/runs/project.ts'
+import { openSightings } from '../../../../api/worker/runs/sightings.ts'
 import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'
 import { HIGHLIGHT_RENDERS, parseHighlightRender } from '../../../../crds/highlight-render.ts'
 import type { RunStatus } from '../../../../crds/run.ts'
@@ -45,8 +46,7 @@ const uuid = (id: string) => uuidOf('highlight', id)
 const keyIn = (id: string) => ({ id: uuid(id), generation: 1 })
 
 function project(t: { teardown(fn: () => Promise<void>): void }, options: FollowOptions = {}) {
-  const all = { ...deps, clock: systemClock }
-  const renders = followRuns(all, RENDERS, { progressMs: 0, backoffMs: () => 10, ...options })
+  const renders = followRuns(deps, RENDERS, { progressMs: 0, backoffMs: () => 10, ...options })
   t.teardown(() => renders.stop())
   return renders
 }
@@ -303,6 +303,8 @@ t.test('two identical requests make one highlight', async (t) => {
   t.equal((await sql(`select from highlights where created_by = $1`, [another.id])).length, 1)
 })
 
+let aliveMs = 0
+const sightings = openSightings(() => aliveMs)
 const sweep = async (change: object = {}, clock = systemClock) => {
   const reflect = (resource: Resource) =>
     cluster.reflect<never>(resource, { onSet() {}, onDelete() {} }, { namespace: NAMESPACE })
@@ -313,7 +315,8 @@ const sweep = async (change: object = {}, clock = systemClock) => {
   const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
   const repairs: string[] = []
   const onRepaired = (kind: string, repair: string) => repairs.push(`${kind} ${repair}`)
-  await sweepRuns({ ...deps, follower: renders, queue, fillers: [admission], clock, onRepaired }, RENDERS, options)
+  const seen = { follower: renders, queue, sightings }
+  await sweepRuns({ ...deps, ...seen, fillers: [admission], clock, onRepaired }, RENDERS, options)
   await Promise.all([renders.reflection.stop(), conversions.stop()])
   return repairs
 }
@@ -349,10 +352,16 @@ t.test('a render that waits behind videos is not given up while one of them is b
   await cluster.applyStatus(TRANSCODE_JOBS, key, { phase: 'Running', attempts: 1, startTime }, 'test')
   const id = await rendering()
   await show(id, { phase: 'Pending', attempts: 0 })
-  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  const sweepLater = () => sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  const watch = async () => {
+    await sweepLater()
+    aliveMs += 3_700_000
+    await sweepLater()
+  }
+  await watch()
   t.equal((await get(id)).data.status, 'processing')
   await cluster.delete(TRANSCODE_JOBS, key)
-  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  await watch()
   t.equal((await get(id)).data.status, 'failed')
 })
 

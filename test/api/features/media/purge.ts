@@ -14,6 +14,7 @@ import { completeRun, failRun, recordPlayable } from '../../../../api/worker/run
 import { followRuns } from '../../../../api/worker/runs/project.ts'
 import { nextLook } from '../../../../api/worker/runs/purge-plan.ts'
 import { findRun } from '../../../../api/worker/runs/queries.ts'
+import { openSightings } from '../../../../api/worker/runs/sightings.ts'
 import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'
 import { TRANSCODE_JOBS as resource } from '../../../../crds/transcode-job.ts'
 import type { OutboxMessage } from '../../../../lib/contract/events.ts'
@@ -294,7 +295,8 @@ async function aWorker(t: { teardown(fn: () => Promise<void>): void }) {
   t.teardown(() => admission.stop())
   const batches = startBatches(base, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(() => batches.stop())
-  const deps = { ...base, follower: projector, queue: emptyQueue, fillers: [batches, admission] }
+  const seen = { follower: projector, queue: emptyQueue, sightings: openSightings() }
+  const deps = { ...base, ...seen, fillers: [batches, admission] }
   return {
     admission,
     react: runReactions([conversionReactions({ ...base, admission, batches, conversions: CONVERSIONS })]),

@@ -50,6 +50,21 @@ eachKindOfRuns(t, (t, world) => {
     t.equal(await world.announced(id), 1)
   })
 
+  t.test('the time of day may go back: progress goes on, and what can be played is told', async (t) => {
+    const id = await world.running()
+    const now = Date.now.bind(Date)
+    let backMs = 0
+    t.intercept(Date, 'now', { value: () => now() - backMs })
+    project(t, {}, { clock: { now: () => new Date(Date.now()) } })
+    await show(id, running(10))
+    await eventually('the first percent', async () => (await row(id)).progress?.percent === 10)
+    backMs = 3_600_000
+    await store.put(masterKey(await prefixOf(id)), '#EXTM3U', { contentType: 'text/plain' })
+    await show(id, running(11, { playable: [outputIdOf(id)] }))
+    await eventually('more', async () => (await row(id)).progress?.percent === 11)
+    t.equal((await row(id)).hlsMaster, 'master.m3u8')
+  })
+
   t.test('a failed run keeps nothing that was only begun', async (t) => {
     const id = await world.running()
     project(t)

@@ -36,6 +36,8 @@ const table: [string, RepairSeen, Repair][] = [
   ['it is silent for too long', seen({ resource: resource({ status: at('2026-05-01T10:29:00Z') }) }), 'give-up'],
   ['another has its name', seen({ resource: resource({ isForeign: true, status: failed('Internal') }) }), 'replace'],
   ['somebody has suspended it', seen({ resource: resource({ spec: { ...spec, suspend: true } }) }), 'wait'],
+  ['it was resumed 1.5 h ago', seen({ resource: resource(), secondsSinceSuspended: 5400 }), 'wait'],
+  ['it was resumed longer ago', seen({ resource: resource(), secondsSinceSuspended: 5401 }), 'give-up'],
 ]
 for (const [name, world, expected] of table) {
   t.test(`${name}: ${expected}`, async (t) => t.equal(repairOf(world), expected))

@@ -3,6 +3,7 @@ import { listenForNotifications } from '../../../../api/db/notification-listener
 import type { AdmissionOptions } from '../../../../api/worker/runs/admission.ts'
 import { completeRun, failRun, recordProgress } from '../../../../api/worker/runs/commands.ts'
 import { followRuns } from '../../../../api/worker/runs/project.ts'
+import { openSightings } from '../../../../api/worker/runs/sightings.ts'
 import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
@@ -29,7 +30,8 @@ eachKindOfRuns(t, (t, world) => {
       const follower = followRuns(deps, kind, { progressMs: 0 })
       await follower.reflection.synced()
       const options = { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 }
-      await sweepRuns({ ...deps, follower, queue: emptyQueue, fillers: [admission] }, kind, options)
+      const seen = { follower, queue: emptyQueue, sightings: openSightings() }
+      await sweepRuns({ ...deps, ...seen, fillers: [admission] }, kind, options)
       await follower.stop()
     }
     return { admission, react, sweep }

@@ -3,8 +3,10 @@ import type { RepairOptions } from '../../../../api/worker/feature-worker.ts'
 import { failRun } from '../../../../api/worker/runs/commands.ts'
 import type { RunObject } from '../../../../api/worker/runs/kind.ts'
 import { followRuns } from '../../../../api/worker/runs/project.ts'
+import { openSightings } from '../../../../api/worker/runs/sightings.ts'
 import { startAdmitted } from '../../../../api/worker/runs/start.ts'
 import { type SweepDeps, sweepRuns } from '../../../../api/worker/runs/sweep.ts'
+import { workedKind } from '../../../../api/worker/runs/worked-kind.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
 import { failed, running } from '../../../support/conversion-world.ts'
@@ -14,7 +16,7 @@ import { eachKindOfRuns } from '../../../support/run-worlds.ts'
 const HOUR = 3600
 
 eachKindOfRuns(t, (t, world) => {
-  const { kind, cluster, base, row, set, resource, started, show, done } = world
+  const { kind, cluster, base, row, set, resource, keyOf, started, show, done } = world
   const { db } = base
 
   /** A sweep with a follower of its own. Like one of several workers. */
@@ -28,11 +30,25 @@ eachKindOfRuns(t, (t, world) => {
     t.teardown(async () => void (await Promise.all([follower.stop(), admission.stop()])))
     await follower.reflection.synced()
     const repairs: string[] = []
-    const queue = () => follower.reflection.list()
+    let aliveMs = 0
+    const seen = { queue: () => follower.reflection.list(), sightings: openSightings(() => aliveMs) }
     const onRepaired = (_: string, repair: string) => repairs.push(repair)
-    const deps = { ...base, follower, queue, fillers: [admission], onRepaired, ...change }
+    const deps = { ...base, follower, ...seen, fillers: [admission], onRepaired, ...change }
     const options = { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3 }
-    return { follower, repairs, sweep: (o: Partial<RepairOptions> = {}) => sweepRuns(deps, kind, { ...options, ...o }) }
+    const sweep = (o: Partial<RepairOptions> = {}) => sweepRuns(deps, kind, { ...options, ...o })
+    /** A sweep at which this worker is so many hours older than at the last one. */
+    async function sweepAfter(hours: number): Promise<void> {
+      aliveMs += hours * HOUR * 1000
+      await sweep()
+    }
+    return { follower, repairs, sweep, sweepAfter }
+  }
+  /** The time of day, so many hours from now. */
+  const after = (hours: number) => ({ now: () => new Date(Date.now() + hours * HOUR * 1000) })
+  const suspend = (id: Uuid, isSuspended: boolean) =>
+    keyOf(id).then((key) => cluster.patch(kind.resource, key, { spec: { suspend: isSuspended } }))
+  const away = async () => {
+    throw new ClusterError('Unavailable', 'away')
   }
   const until = (id: Uuid, status: string) => eventually(status, async () => (await row(id)).status === status)
 
@@ -152,31 +168,167 @@ eachKindOfRuns(t, (t, world) => {
 
   t.test('a run without a sign of life is given up and its resource removed', async (t) => {
     const [silent, suspended] = [await world.running(), await world.running()]
-    await cluster.patch(kind.resource, await world.keyOf(suspended), { spec: { suspend: true } })
-    const after = (hours: number) => ({ now: () => new Date(Date.now() + hours * HOUR * 1000) })
+    await suspend(suspended, true)
     // Three attempts of two hours, one hour of margin.
     const early = await sweeper(t, { clock: after(6.9) })
     await early.sweep()
+    await early.sweepAfter(2)
     t.equal((await row(silent)).status, 'processing')
-    const { sweep } = await sweeper(t, { clock: after(7.1) })
+    const { sweep, sweepAfter, repairs } = await sweeper(t, { clock: after(7.1) })
     await sweep()
+    await sweepAfter(0.9)
+    t.equal((await row(silent)).status, 'processing', 'this worker has not watched it for an hour')
+    t.strictSame(repairs, [])
+    await sweepAfter(0.2)
     t.match(await row(silent), { status: 'failed', error: { code: 'TIMEOUT' } })
     t.equal((await row(suspended)).status, 'processing')
     t.strictSame(await started(), [suspended])
+    t.strictSame(repairs, ['give-up'])
   })
 
-  t.test('a cluster that is away delays; one that is away for days fails the row', async (t) => {
-    const [first, second] = [await orphaned(), await orphaned()]
-    const away = async () => {
-      throw new ClusterError('Unavailable', 'away')
+  t.test(
+    'after an outage longer than any deadline, what comes back goes on and what does not is given up',
+    async (t) => {
+      const [back, gone] = [await world.running(), await world.running()]
+      for (const id of [back, gone]) await show(id, running(40))
+      const clock = after(31)
+      const { sweep, sweepAfter, follower } = await sweeper(t, { clock })
+      await sweep()
+      t.strictSame([(await row(back)).status, (await row(gone)).status], ['processing', 'processing'])
+      await show(back, running(41, { startTime: clock.now().toISOString() }))
+      await eventually(
+        'it to be seen',
+        async () => follower.reflection.get(await keyOf(back))?.status?.progress?.percent === 41,
+      )
+      await sweepAfter(1.1)
+      t.strictSame([(await row(back)).status, (await row(gone)).status], ['processing', 'failed'])
+      t.strictSame(await started(), [back])
+    },
+  )
+
+  t.test('a worker remembers from one sweep to the next what it watches', async (t) => {
+    const id = await world.running()
+    const { follower } = await sweeper(t)
+    const worked = workedKind({ ...base, clock: after(31) } as never, kind, { name: 'runs', fillers: [] })
+    const seen = { follower, queue: () => follower.reflection.list() }
+    const options = { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR }
+    await worked.sweep(seen, options)
+    t.equal((await row(id)).status, 'processing')
+    const now = performance.now.bind(performance)
+    t.intercept(performance, 'now', { value: () => now() + 1.1 * HOUR * 1000 })
+    await worked.sweep(seen, options)
+    t.equal((await row(id)).status, 'failed')
+  })
+
+  t.test('a clock that is a day ahead fails nothing that moves', async (t) => {
+    const [first, waiting] = [await world.running(), await world.running()]
+    await show(waiting, { phase: 'Pending' })
+    const { sweepAfter, follower } = await sweeper(t, { clock: after(31) })
+    for (let percent = 1; percent < 5; percent++) {
+      const { progress, ...status } = running(percent)
+      // By the clock of the operator, which is right.
+      const updatedAt = new Date(Date.now() + percent).toISOString()
+      await show(first, { ...status, progress: { ...progress, updatedAt } })
+      const key = await keyOf(first)
+      await eventually('it to be seen', () => follower.reflection.get(key)?.status?.progress?.percent === percent)
+      await sweepAfter(1.1)
     }
-    const { sweep } = await sweeper(t, { cluster: { ...cluster, get: away, create: away } })
+    t.strictSame([(await row(first)).status, (await row(waiting)).status], ['processing', 'processing'])
+  })
+
+  t.test('the time in which a resource was suspended does not count', async (t) => {
+    const [resumed, unknown] = [await world.running(), await world.running()]
+    for (const id of [resumed, unknown]) await suspend(id, true)
+    const witness = await sweeper(t, { clock: after(31) })
+    await witness.sweep()
+    for (const id of [resumed, unknown]) await suspend(id, false)
+    for (const id of [resumed, unknown]) {
+      await eventually(
+        'it to be seen',
+        async () => !kind.runFieldsOf(witness.follower.reflection.get(await keyOf(id))?.spec).suspend,
+      )
+    }
+    await witness.sweepAfter(0)
+    await witness.sweepAfter(6.9)
+    t.strictSame([(await row(resumed)).status, (await row(unknown)).status], ['processing', 'processing'])
+    const late = await sweeper(t, { clock: after(31) })
+    await late.sweep()
+    t.equal((await row(unknown)).status, 'processing', 'a worker that did not see it suspended watches it first')
+    await witness.sweepAfter(0.2)
+    await witness.sweepAfter(1.1)
+    t.strictSame([(await row(resumed)).status, (await row(unknown)).status], ['failed', 'failed'])
+  })
+
+  t.test('a worker that cannot hear the cluster does not take that for silence', async (t) => {
+    const id = await world.running()
+    let isAway = false
+    const get: typeof cluster.get = (...of) => (isAway ? away() : cluster.get(...of))
+    const { sweep, sweepAfter } = await sweeper(t, { clock: after(31), cluster: { ...cluster, get } })
     await sweep()
-    t.equal((await row(first)).status, 'processing')
-    await set(first, `updated_at = now() - interval '80 hours'`)
+    isAway = true
+    await sweepAfter(0.5)
+    isAway = false
+    await sweepAfter(0.6)
+    t.equal((await row(id)).status, 'processing', 'the hour begins when the cluster answers again')
+    await sweepAfter(1.1)
+    t.equal((await row(id)).status, 'failed')
+  })
+
+  t.test('a silent run that has committed its output is complete', async (t) => {
+    const [good, bad] = [await world.running(), await world.running()]
+    for (const id of [good, bad]) await show(id, running(99))
+    await world.writeOutput(good)
+    await world.writeOutput(bad, { hls: null })
+    const { sweep, sweepAfter } = await sweeper(t, { clock: after(31) })
     await sweep()
+    await sweepAfter(1.1)
+    t.strictSame([(await row(good)).status, (await row(bad)).status], ['completed', 'failed'])
+    t.strictSame([await world.announced(good), await world.announced(bad)], [1, 0])
+    t.strictSame(await started(), [])
+  })
+
+  t.test('a row whose resource cannot be created fails after days of this worker, and not before', async (t) => {
+    const [first, second] = [await orphaned(), await orphaned()]
+    for (const id of [first, second]) await set(id, `updated_at = now() - interval '80 hours'`)
+    const mayCreate = new Set<string>()
+    const create: typeof cluster.create = (resource, object) => {
+      if (mayCreate.has(object.metadata.name)) return cluster.create(resource, object)
+      throw new ClusterError('Forbidden', 'exceeded quota')
+    }
+    const { sweep, sweepAfter, follower } = await sweeper(t, { cluster: { ...cluster, create } })
+    await sweep()
+    await sweepAfter(71)
+    t.strictSame([(await row(first)).status, (await row(second)).status], ['processing', 'processing'])
+    const key = await keyOf(second)
+    mayCreate.add(key.name)
+    await sweepAfter(0)
+    mayCreate.delete(key.name)
+    await cluster.delete(kind.resource, key)
+    await eventually('it to be gone', () => follower.reflection.get(key) === undefined)
+    await sweepAfter(2)
     t.match(await row(first), { status: 'failed', error: { code: 'TIMEOUT' } })
-    t.equal((await row(second)).status, 'processing')
+    t.equal((await row(second)).status, 'processing', 'it had a resource in between')
+    t.strictSame(await started(), [])
+  })
+
+  t.test('a cluster that cannot be asked fails no row, however long it has not changed', async (t) => {
+    const [healthy, suspended, none] = [await world.running(), await world.running(), await orphaned()]
+    await show(healthy, { phase: 'Pending' })
+    await suspend(suspended, true)
+    const ids = [healthy, suspended, none]
+    for (const id of ids) await set(id, `updated_at = now() - interval '80 hours'`)
+    const blind = { get: () => undefined, list: () => [], synced: async () => {}, stop: async () => {} }
+    const follower = { reflection: blind, lookAgain: () => {} }
+    const forbidden = async () => {
+      throw new ClusterError('Forbidden', 'forbidden')
+    }
+    for (const get of [away, forbidden]) {
+      const { sweep, sweepAfter } = await sweeper(t, { cluster: { ...cluster, get, create: get }, follower })
+      await sweep()
+      await sweepAfter(80)
+    }
+    for (const id of ids) t.equal((await row(id)).status, 'processing')
+    t.equal((await started()).length, 2)
   })
 
   t.test('a deleted row gets nothing, and a run that is over is not failed again', async (t) => {

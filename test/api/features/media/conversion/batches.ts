@@ -10,6 +10,7 @@ import { countFailures } from '../../../../../api/features/media/queries.ts'
 import type { RepairOptions } from '../../../../../api/worker/feature-worker.ts'
 import { runReactions } from '../../../../../api/worker/reactions.ts'
 import { followRuns } from '../../../../../api/worker/runs/project.ts'
+import { openSightings } from '../../../../../api/worker/runs/sightings.ts'
 import { sweepRuns } from '../../../../../api/worker/runs/sweep.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../../../../crds/transcode-job.ts'
 import { conversionErrorOf } from '../../../../../lib/contract/conversion-error.ts'
@@ -51,18 +52,19 @@ async function worker(t: Teardown, on: Partial<Cluster> = {}, options: Partial<B
     runReactions([conversionReactions({ ...deps, admission, batches, conversions: CONVERSIONS })])(
       mediaEvent('MediaUploaded', id, world.org),
     )
+  let aliveMs = 0
+  const seen = { follower: projector, queue: emptyQueue, sightings: openSightings(() => aliveMs) }
   const sweep = (change: object = {}, o: Partial<RepairOptions> = {}) =>
-    sweepRuns(
-      { ...deps, fillers: [batches, admission], follower: projector, queue: emptyQueue, ...change },
-      CONVERSIONS,
-      {
-        idleSeconds: 0,
-        marginSeconds: HOUR,
-        giveUpSeconds: 72 * HOUR,
-        ...o,
-      },
-    )
-  return { batches, react, sweep, projector }
+    sweepRuns({ ...deps, fillers: [batches, admission], ...seen, ...change }, CONVERSIONS, {
+      idleSeconds: 0,
+      marginSeconds: HOUR,
+      giveUpSeconds: 72 * HOUR,
+      ...o,
+    })
+  const liveOn = (hours: number) => {
+    aliveMs += hours * HOUR * 1000
+  }
+  return { batches, react, sweep, liveOn, projector }
 }
 
 async function person(): Promise<Uuid> {
@@ -565,7 +567,7 @@ t.test('while the cluster is unavailable the batch stays what it is, and its sta
 
 t.test('a batch without a sign of life is given up, and its resource goes with the last member', async (t) => {
   const clock = { now: () => new Date(Date.now() + 7.1 * HOUR * 1000) }
-  const { batches, sweep } = await worker(t)
+  const { batches, sweep, liveOn } = await worker(t)
   const ids = await backfill(12)
   await batches.fill()
   const key = world.batchKey(await batchOf(ids[0] as Uuid))
@@ -579,6 +581,9 @@ t.test('a batch without a sign of life is given up, and its resource goes with t
       return cluster.delete(...given)
     },
   }
+  await sweep({ clock, cluster: watched })
+  t.equal(removed, 0)
+  liveOn(1.1)
   await sweep({ clock, cluster: watched })
   for (const id of ids) t.match(await world.row(id), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
   t.equal(removed, 1)

@@ -11,7 +11,6 @@ import type { RunStatus } from '../../../../../crds/run.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
 import { formatId, type Uuid } from '../../../../../lib/contract/ids.ts'
 import { masterKey } from '../../../../../lib/contract/object-keys.ts'
-import { systemClock } from '../../../../../lib/runtime/clock.ts'
 import {
   aManifest,
   failed,
@@ -27,7 +26,7 @@ const { database, place, cluster, world } = await startConversionTest(t)
 const { worker: db, admin } = database
 const { store } = place
 const log = quietLog()
-const deps = { db, store, cluster, namespace: NAMESPACE, log, clock: systemClock }
+const deps = { db, store, cluster, namespace: NAMESPACE, log }
 
 function project(t: { teardown(fn: () => Promise<void>): void }, options: FollowOptions = {}, other = {}) {
   const projector = followRuns({ ...deps, ...other }, CONVERSIONS, { progressMs: 0, backoffMs: () => 10, ...options })

@@ -12,6 +12,7 @@ import { cleanUp } from '../../../../../api/worker/clean-up.ts'
 import type { RepairOptions } from '../../../../../api/worker/feature-worker.ts'
 import { failRun } from '../../../../../api/worker/runs/commands.ts'
 import { followRuns } from '../../../../../api/worker/runs/project.ts'
+import { openSightings } from '../../../../../api/worker/runs/sightings.ts'
 import { type SweepDeps, sweepRuns } from '../../../../../api/worker/runs/sweep.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
@@ -36,7 +37,10 @@ async function sweeper(
   const admission = startVideoAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
   const batches = startBatches({ ...base, ...change }, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
-  const parts = { follower: projector, queue: () => projector.reflection.list(), fillers: [batches, admission] }
+  let aliveMs = 0
+  const sightings = openSightings(() => aliveMs)
+  const queue = () => projector.reflection.list()
+  const parts = { follower: projector, queue, sightings, fillers: [batches, admission] }
   const deps: SweepDeps<TranscodeJobObject> = {
     ...base,
     ...parts,
@@ -51,7 +55,10 @@ async function sweeper(
       batch: 3,
       ...options,
     })
-  return { sweep, repairs, projector }
+  const liveOn = (hours: number) => {
+    aliveMs += hours * HOUR * 1000
+  }
+  return { sweep, liveOn, repairs, projector }
 }
 const isCompleted = (id: Uuid) =>
   eventually('a completed media', async () => (await world.row(id)).upload_status === 'completed')
@@ -113,11 +120,15 @@ t.test('a conversion that waits behind a render is not given up while that runs'
   )
   t.teardown(() => reflection.stop())
   await reflection.synced()
-  const { sweep } = await sweeper(t, { clock: { now: () => later(8.5) }, queue: () => reflection.list() })
+  const { sweep, liveOn } = await sweeper(t, { clock: { now: () => later(8.5) }, queue: () => reflection.list() })
+  await sweep()
+  liveOn(1.1)
   await sweep()
   t.equal((await world.row(id)).upload_status, 'processing')
   await cluster.delete(HIGHLIGHT_RENDERS, key)
   await eventually('the highlight to be gone', () => reflection.list().length === 0)
+  await sweep()
+  liveOn(1.1)
   await sweep()
   t.match(await world.row(id), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
 })
