@@ -4,6 +4,9 @@ export interface Outcome {
   code: number
   // biome-ignore lint/suspicious/noExplicitAny: answers differ by operation; a test reads a field and fails if it is missing
   out: any
+  /** What was printed before the result, a line each. */
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  lines: any[]
   err: string
 }
 
@@ -19,5 +22,10 @@ export async function commandLine(args: string[], env: Record<string, string | u
     },
   }
   const code = await runCommandLine(args, terminal, env)
-  return { code, out: out.startsWith('{') ? JSON.parse(out) : out, err }
+  if (!out.startsWith('{')) return { code, out, lines: [], err }
+  const lines = out
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  return { code, out: lines.pop(), lines, err }
 }
