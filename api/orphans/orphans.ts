@@ -81,7 +81,6 @@ export async function deleteOrphans(
   const { orphan } = before.all
   if (orphan.folders === 0) return { before, ...done }
   await deps.db.inTransaction({}, (tx) => announce(tx, orphan, asked))
-  failpoint('orphans.announced')
   for await (const window of windowsOf(deps.store, asked.window ?? WINDOW)) {
     const fates = await judge(deps, window)
     for (const found of window.filter((_, i) => fates[i] === 'orphan')) {

@@ -4,14 +4,17 @@ export interface Outcome {
   code: number
   // biome-ignore lint/suspicious/noExplicitAny: answers differ by operation; a test reads a field and fails if it is missing
   out: any
-  /** What was printed before the result, a line each. */
-  // biome-ignore lint/suspicious/noExplicitAny: as above
-  lines: any[]
   err: string
 }
 
+export interface Printed extends Outcome {
+  /** What was printed before the result, a line each. */
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  lines: any[]
+}
+
 /** A command of an administrator, run in this process. Its output is parsed unless it is no JSON. */
-export async function commandLine(args: string[], env: Record<string, string | undefined>): Promise<Outcome> {
+export async function commandLine(args: string[], env: Record<string, string | undefined>): Promise<Printed> {
   let [out, err] = ['', '']
   const terminal = {
     out: (text: string) => {

@@ -1,7 +1,10 @@
+import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import t from 'tap'
 import { LATEST } from '../../../api/audit/anchors.ts'
@@ -41,7 +44,11 @@ const orphans = (...options: string[]) => commandLine(['objects', 'orphans', ...
 const put = async (...keys: string[]) => {
   for (const key of keys) await store.put(key, `of ${key}`, { contentType: 'text/plain' })
 }
-const keys = async () => (await Array.fromAsync(store.list(''))).map(({ key }) => key)
+async function keys(): Promise<string[]> {
+  const found: string[] = []
+  for await (const { key } of store.list('')) found.push(key)
+  return found
+}
 const empty = async () => {
   for (const root of ['audit/', 'downloads/', 'erasures/', 'org/', 'retention/', 'tracks/'])
     await store.deletePrefix(root)
@@ -409,6 +416,20 @@ t.test('a run that dies is repeated, two at once do the same, and a lock keeps o
   t.match([deleted, kept], [{ folders: 4 }, { folders: 1, objects: 2 }])
   t.ok(locked.told.includes('locked 1'))
   t.equal((await locked.left()).length, 2)
+})
+
+t.test('a process that is killed between two folders leaves the others to the next one', async (t) => {
+  const { left, run } = await busyScene(async () => {})
+  const program = fileURLToPath(new URL('../../support/dying-orphans.ts', import.meta.url))
+  const child = spawn(process.execPath, [program, url, places.STORE_FOLDER, 'orphans.deleted:2'], { stdio: 'inherit' })
+  t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'])
+  t.equal((await left()).length, 6)
+  t.match((await run()).deleted, { folders: 3, objects: 6 })
+  t.strictSame(await left(), [])
+  const { rows } = await admin.query(
+    `select details->'folders' as folders from audit_log order by occurred_at desc limit 2`,
+  )
+  t.strictSame(rows, [{ folders: 3 }, { folders: 5 }], 'the log has both')
 })
 
 t.test('what was not counted is left to the next run', async (t) => {

@@ -10,7 +10,7 @@ import {
   type Tally,
   YOUNG_MS,
 } from '../../../api/orphans/plan.ts'
-import { foldersIn } from '../../../api/orphans/scan.ts'
+import { type Found, foldersIn } from '../../../api/orphans/scan.ts'
 import { coldKeyOf } from '../../../lib/contract/cold-key.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import * as keys from '../../../lib/contract/object-keys.ts'
@@ -168,7 +168,8 @@ t.test('objects in key order become folders, with the newest of each', async (t)
     for (const [key, size, at] of listed) yield { key, size, lastModified: new Date(at) }
   }
   const unknown: string[] = []
-  const found = await Array.fromAsync(foldersIn(objects(), ({ key }) => unknown.push(key)))
+  const found: Found[] = []
+  for await (const one of foldersIn(objects(), ({ key }) => unknown.push(key))) found.push(one)
   t.match(
     found.map(({ path, objects, bytes, newestMs }) => [path, objects, bytes, newestMs]),
     [
