@@ -4,7 +4,7 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import type { Database } from '../db/db.ts'
 import { ANCHORS, type AnchorDeps, LATEST, putNamedByContent, readNamedByContent, readText } from './anchors.ts'
 import { insertAudit } from './queries.ts'
-import { insertRestore, listRestores, lockCursor, type Restore } from './seal-queries.ts'
+import { insertRestore, listRestores, lockCursor, type Restore, readPlace } from './seal-queries.ts'
 
 const OF_LOG = { orgId: null, actorId: null, resourceId: null, result: 'success', context: null } as const
 
@@ -16,15 +16,11 @@ const Latest = z.object({ timeline: z.number(), sealed: z.number(), at: z.string
  * would make up for those that are lost.
  */
 export async function noticeRestore(deps: AnchorDeps): Promise<void> {
-  // Before the cursor: the cursor that an anchor counted was committed before the anchor was written.
-  const text = await readText(deps.store, LATEST)
-  if (text === undefined) return
-  const latest = Latest.parse(JSON.parse(text))
+  const latest = await readLatest(deps.store)
+  if (!latest) return
   await deps.db.inTransaction({}, async (tx) => {
     const cursor = await lockCursor(tx)
-    const isOlder =
-      latest.timeline > cursor.timeline || (latest.timeline === cursor.timeline && latest.sealed > cursor.sealed)
-    if (!isOlder) return
+    if (!isOlder(cursor, latest)) return
     const timeline = latest.timeline + 1
     const entryId = await insertAudit(tx, {
       ...OF_LOG,
@@ -46,6 +42,32 @@ export async function noticeRestore(deps: AnchorDeps): Promise<void> {
       entryId,
     })
   })
+}
+
+/** Before the cursor: the cursor that an anchor counted was committed before the anchor was written. */
+async function readLatest(store: Pick<ObjectStore, 'get'>): Promise<z.output<typeof Latest> | undefined> {
+  const text = await readText(store, LATEST)
+  return text === undefined ? undefined : Latest.parse(JSON.parse(text))
+}
+
+type Place = Pick<z.output<typeof Latest>, 'timeline' | 'sealed'>
+
+const isOlder = (log: Place, latest: Place): boolean =>
+  latest.timeline > log.timeline || (latest.timeline === log.timeline && latest.sealed > log.sealed)
+
+/**
+ * Whether the store has anchors of a later log than that of this database: it is another store's, or a backup that was
+ * restored and that no sealer has noticed yet.
+ */
+export async function isBehindStore({
+  db,
+  store,
+}: {
+  db: Database
+  store: Pick<ObjectStore, 'get'>
+}): Promise<boolean> {
+  const latest = await readLatest(store)
+  return latest !== undefined && isOlder(await db.read({}, readPlace), latest)
 }
 
 const ACCEPTED = `${ANCHORS}restores/`

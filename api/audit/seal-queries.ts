@@ -346,6 +346,16 @@ export async function listRestores(tx: Tx): Promise<Restore[]> {
   }))
 }
 
+/** How far the log of this database is, as its anchors count it. */
+export async function readPlace(tx: Tx): Promise<{ timeline: number; sealed: number }> {
+  const { rows } = await tx.execute<{ timeline: number; sealed: string }>(
+    sql`select timeline, sealed::text from audit_cursor`,
+  )
+  const [row] = rows
+  if (!row) throw new Error('audit_cursor has no row')
+  return { timeline: row.timeline, sealed: Number(row.sealed) }
+}
+
 /** All links that were ever made. */
 export async function countSealed(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ sealed: string }>(sql`select sealed::text from audit_cursor`)

@@ -23,6 +23,8 @@ export interface Session {
   issuer: string | undefined
   /** Opened when it is needed: most commands need no store. */
   store(): Promise<ObjectStore>
+  /** Prints a line of JSON before the result, for what may be too much to hold in memory. */
+  print(line: object): void
   /** A part of the environment that only some commands need. */
   settings<S extends z.ZodObject>(schema: S): Readonly<z.output<S>>
 }

@@ -22,7 +22,7 @@ has verified it; the subject of a user at the identity provider AUTH_ISSUER, eve
 
 Prints the result as JSON. Exit status: 0 success, also without a change; 1 error, e.g. no database;
 2 invalid usage; 3 refused, e.g. unknown organization; 4 the result, which is printed, is bad.
-Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject; for track add and audit verify, STORE_KIND and the
+Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject; for track add, audit verify and objects orphans, STORE_KIND and the
 other settings of the object store; for audit rewrap, AUDIT_KEYS;
 for member add with the subject of a user who has not signed in, and erasures replay, ERASURE_KEY; for webhook, OUTBOUND_ALLOWED_ADDRESSES and OUTBOUND_PORTS as the worker has them.
 `
@@ -80,7 +80,7 @@ export async function runCommand(
 ): Promise<number> {
   try {
     const understood = understand(commands, argv)
-    const done = understood ? `${JSON.stringify(await execute(understood, env))}\n` : helpOf(commands)
+    const done = understood ? `${JSON.stringify(await execute(understood, terminal, env))}\n` : helpOf(commands)
     terminal.out(done)
     return 0
   } catch (error) {
@@ -90,6 +90,7 @@ export async function runCommand(
 
 async function execute(
   { command, args, options }: { command: Command; args: string[]; options: Options },
+  terminal: Terminal,
   env: Record<string, string | undefined> | undefined,
 ): Promise<object> {
   const config = loadConfig(
@@ -115,7 +116,8 @@ async function execute(
   }
   try {
     const settings: Session['settings'] = (schema) => loadConfig(schema, env)
-    return await command.run({ db, issuer: config.AUTH_ISSUER, store, settings }, args, options)
+    const print = (line: object) => terminal.out(`${JSON.stringify(line)}\n`)
+    return await command.run({ db, issuer: config.AUTH_ISSUER, store, print, settings }, args, options)
   } finally {
     await opened?.close()
     await db.close()

@@ -3,7 +3,7 @@ import type { Uuid } from './ids.ts'
 
 /**
  * The keys of all objects. Pure and shared, so that api, jobs and retention always agree. Keys contain only ids: text
- * from a user never becomes part of a path.
+ * from a user never becomes part of a path. `api/orphans/folder-plan.ts` reads them back.
  */
 export const mediaPrefix = (org: Uuid, media: Uuid) => `org/${org}/media/${media}/`
 export const originalKey = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}original`

@@ -7,8 +7,14 @@ export interface Outcome {
   err: string
 }
 
+export interface Printed extends Outcome {
+  /** What was printed before the result, a line each. */
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  lines: any[]
+}
+
 /** A command of an administrator, run in this process. Its output is parsed unless it is no JSON. */
-export async function commandLine(args: string[], env: Record<string, string | undefined>): Promise<Outcome> {
+export async function commandLine(args: string[], env: Record<string, string | undefined>): Promise<Printed> {
   let [out, err] = ['', '']
   const terminal = {
     out: (text: string) => {
@@ -19,5 +25,10 @@ export async function commandLine(args: string[], env: Record<string, string | u
     },
   }
   const code = await runCommandLine(args, terminal, env)
-  return { code, out: out.startsWith('{') ? JSON.parse(out) : out, err }
+  if (!out.startsWith('{')) return { code, out, lines: [], err }
+  const lines = out
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  return { code, out: lines.pop(), lines, err }
 }

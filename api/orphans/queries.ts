@@ -1,0 +1,87 @@
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { inArray, type SQL, sql } from '../db/orm.ts'
+import { auditArchives, auditDayAttempts } from '../db/schema/audit-archive.ts'
+import { auditExports } from '../db/schema/audit-exports.ts'
+import { dataExports } from '../db/schema/data-exports.ts'
+import { downloads, removedDownloads } from '../db/schema/downloads.ts'
+import { eventParticipants, events } from '../db/schema/events.ts'
+import { highlights, musicTracks } from '../db/schema/highlights.ts'
+import { media, objectIntents, purgedMedia } from '../db/schema/media.ts'
+import { memberships } from '../db/schema/organizations.ts'
+import { legalHolds, retentionRuns } from '../db/schema/retention.ts'
+import { uploads } from '../db/schema/uploads.ts'
+import type { FolderKind } from './folder-plan.ts'
+
+const asId = sql`g.row::uuid`
+
+/** Whether anything governs the folder whose row is named `g.row`, by kind. As keepsake_worker, which sees every organization. */
+const GOVERNED: Record<FolderKind, SQL> = {
+  // An upload session whose storage was released has left nothing but its media item.
+  media: sql`exists (select from ${media} where id = ${asId})
+    or exists (select from ${objectIntents} where media_id = ${asId})
+    or exists (select from ${uploads} where media_id = ${asId} and storage_released_at is null)
+    or exists (select from ${purgedMedia} where media_id = ${asId})`,
+  staging: sql`exists (select from ${uploads} where id = ${asId})`,
+  highlight: sql`exists (select from ${highlights} where id = ${asId})`,
+  // Files are made before there is a download.
+  download: sql`exists (select from ${downloads} where id = ${asId})
+    or exists (select from ${removedDownloads} where id = ${asId})
+    or exists (select from ${dataExports} where id = ${asId})
+    or exists (select from ${auditExports} where id = ${asId})`,
+  track: sql`exists (select from ${musicTracks} where id = ${asId})`,
+  'audit-day': sql`exists (select from ${auditArchives} where g.row in (object_key, left_key))
+    or exists (select from ${auditDayAttempts} where object_key = g.row)`,
+  report: sql`exists (select from ${retentionRuns} where run = g.row)`,
+}
+
+/** Those of these rows, all of folders of one kind, that there are. */
+export async function listGoverned(tx: Tx, kind: FolderKind, rows: readonly string[]): Promise<Set<string>> {
+  const { rows: found } = await tx.execute<{ row: string }>(sql`
+    select g.row from unnest(${sql.param([...rows])}::text[]) as g(row) where ${GOVERNED[kind]}`)
+  return new Set(found.map(({ row }) => row))
+}
+
+/**
+ * Those of these organizations that have, or may have, something that a hold keeps: a hold is on them, on one of their
+ * events, or on a person who belongs to them. Whose an object without a row is, no one knows.
+ */
+export async function listHeldOrganizations(tx: Tx, ids: readonly Uuid[]): Promise<Set<Uuid>> {
+  if (ids.length === 0) return new Set()
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`
+    select g.id from unnest(${sql.param([...ids])}::uuid[]) as g(id)
+    where exists (select from ${legalHolds} h where h.released_at is null and case h.kind
+      when 'organization' then h.subject = g.id
+      when 'event' then exists (select from ${events} e where e.id = h.subject and e.org_id = g.id)
+      else exists (select from ${memberships} m where m.org_id = g.id and m.user_id = h.subject)
+        or exists (select from ${eventParticipants} p where p.org_id = g.id and p.user_id = h.subject)
+        or exists (select from ${media} x where x.org_id = g.id and x.uploader_id = h.subject) end)`)
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Those of these people on whom a hold is. */
+export async function listHeldPeople(tx: Tx, ids: readonly Uuid[]): Promise<Set<Uuid>> {
+  if (ids.length === 0) return new Set()
+  const { rows } = await tx.execute<{ subject: Uuid }>(sql`
+    select h.subject from ${legalHolds} h where h.released_at is null and h.kind = 'person'
+      and h.subject = any(${sql.param([...ids])}::uuid[])`)
+  return new Set(rows.map(({ subject }) => subject))
+}
+
+/** What the database has of these days of the audit log, by day. */
+export async function listDays(tx: Tx, days: readonly string[]) {
+  const { day, tier, objectKey, bytes, sha256 } = auditArchives
+  const rows = await tx
+    .select({ day, tier, objectKey, bytes, sha256 })
+    .from(auditArchives)
+    .where(inArray(day, [...days]))
+  return new Map(rows.map((row) => [row.day, row]))
+}
+
+/** In milliseconds. */
+export async function readClock(tx: Tx): Promise<number> {
+  const { rows } = await tx.execute<{ ms: number }>(
+    sql`select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms`,
+  )
+  return rows[0]?.ms ?? 0
+}
