@@ -3,7 +3,7 @@ import type { RepairOptions } from '../feature-worker.ts'
 import type { Filler } from '../filler.ts'
 import type { RunKind, RunObject, RunTypes } from './kind.ts'
 import type { RepairDeps, Swept } from './look.ts'
-import { listUnfinished } from './queries.ts'
+import { findRun, listUnfinished } from './queries.ts'
 import { repair } from './repair.ts'
 import { stopIfHeld } from './stop.ts'
 
@@ -42,7 +42,10 @@ export async function repairRun<K extends RunTypes>(
 ): Promise<void> {
   const at = { idleSeconds: 0, after: undefined, limit: 1, only: id }
   const [row] = await deps.db.read({}, (tx) => listUnfinished(tx, kind, at))
-  if (row) await repairOrReport({ deps, kind, options }, row)
+  if (row) return repairOrReport({ deps, kind, options }, row)
+  // What was restored from the trash waits for a slot, though its resource may have ended meanwhile.
+  const waiting = await deps.db.read({}, (tx) => findRun(tx, kind, id))
+  if (waiting?.status === 'processing') deps.follower.lookAgain(kind.nameOf(waiting))
 }
 
 /** A row that cannot be repaired now does not hold up the others. */

@@ -2,9 +2,9 @@ import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Database } from '../../../api/db/db.ts'
-import { eq, sql } from '../../../api/db/orm.ts'
+import { eq } from '../../../api/db/orm.ts'
 import { media } from '../../../api/db/schema/media.ts'
-import { wakeConversions } from '../../../api/features/media/deletion/queries.ts'
+import { markRestored, wakeConversions } from '../../../api/features/media/deletion/queries.ts'
 import { FEATURE_WORKERS, FullWorkerConfig } from '../../../api/features.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
 import { startWorker } from '../../../api/worker/worker.ts'
@@ -134,8 +134,8 @@ t.test('a media item whose conversion ended while it was in the trash is complet
   await eventually('the projector has seen it', isIdle)
   t.equal((await world.row(id))['upload_status'], 'processing', 'the result of what is deleted does not count')
   await database.worker.inTransaction({}, async (tx) => {
-    await tx.execute(sql`update media set deleted_at = null, deleted_by = null where id = ${id}`)
-    await wakeConversions(tx, await tx.select().from(media).where(eq(media.id, id)))
+    const rows = await tx.select().from(media).where(eq(media.id, id))
+    await wakeConversions(tx, await markRestored(tx, rows, { givesUpPairId: false }))
   })
   await eventually('completed', async () => (await world.row(id))['upload_status'] === 'completed')
 })
