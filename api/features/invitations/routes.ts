@@ -128,7 +128,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Leave an event',
       description:
-        'For those who have accepted an invitation, members and guests, other than the owner of the event. A member stays a member; a guest no longer sees the event. What the caller wrote stays. Pending invitations of the caller to the event are revoked.',
+        'For those who have accepted an invitation, members and guests, other than the owner of the event while they are a member. A member stays a member; a guest no longer sees the event. What the caller wrote stays. Pending invitations of the caller to the event are revoked.',
       action: invitationActions.leave,
       problems: ['EVENT_ARCHIVED'],
       params: OfEvent,
@@ -142,7 +142,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Remove a participant, or an invited user, from an event',
       description:
-        'For the owner of the event and the owners and administrators of the organization. Pending invitations of the user to the event, by user id, verified e-mail address or verified phone number, are revoked. A member stays a member, and sees what members see; a guest no longer sees the event. The user can be invited again. The owner of the event cannot be removed (`INVALID_STATE_TRANSITION`).',
+        'For the owner of the event and the owners and administrators of the organization. Pending invitations of the user to the event, by user id, verified e-mail address or verified phone number, are revoked. A member stays a member, and sees what members see; a guest no longer sees the event. The user can be invited again. The owner of the event cannot be removed while they are a member (`INVALID_STATE_TRANSITION`).',
       action: invitationActions.removeParticipant,
       problems: ['EVENT_ARCHIVED', 'INVALID_STATE_TRANSITION'],
       params: OfEvent.extend({ user_id: pathId('user') }),
