@@ -79,7 +79,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         limit: 'invitation',
         summary: 'Invite someone to an event',
         description:
-          'By e-mail address, phone number or user id. The answer has the link to send. The link works for one hour and for one response; a reissue makes another one. The service tells the invitee too: at once if the event is active, otherwise when it is activated. Until the event is activated, the invitation shows nothing and cannot be answered. A user id must belong to a user of the service, who need not be a member of the organization.',
+          'By e-mail address, phone number or user id. The answer has the link to send. The link works for one hour and for one response; a reissue makes another one. The service tells the invitee too: at once if the event is active, otherwise when it is activated. Until the event is activated, the invitation shows nothing and cannot be answered. A user id must belong to a user of the service, who need not be a member of the organization; an unknown one, or that of an account that was erased, is `NOT_FOUND` with the field `body.uuid`.',
         action: invitationActions.invite,
         problems: ['EVENT_ARCHIVED', 'ALREADY_INVITED'],
         params: OfEvent,
