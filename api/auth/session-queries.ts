@@ -196,21 +196,21 @@ export async function findSession(tx: Tx, userId: Uuid, id: Uuid): Promise<Found
   return row && { ...row, id }
 }
 
-/** What is left of a session that has ended. Rows of earlier versions get their id here. */
-const ended = {
+/** What is left of a session that has ended at this time. Rows of earlier versions get their id here. */
+const ended = (at: SQL) => ({
   id: sql`coalesce(${sessions.id}, gen_random_uuid())`,
-  endedAt: sql`greatest(now(), ${sessions.firstSeenAt})`,
+  endedAt: sql`greatest(${at}, ${sessions.firstSeenAt})`,
   endedAuthTime: sql`greatest(${sessions.endedAuthTime}, ${sessions.authTime})`,
   deviceId: null,
   deviceName: null,
   ipAddress: null,
   hasDetails: false,
-}
+})
 
 /** Ends those of these sessions that last. Triggers tell the other replicas, and drop the devices of the sessions. */
-async function endWhere(tx: Tx, userId: Uuid, which: SQL): Promise<Id<'session'>[]> {
+async function endWhere(tx: Tx, userId: Uuid, which: SQL, at = sql`now()`): Promise<Id<'session'>[]> {
   const mine = and(eq(sessions.userId, userId), which, isLive)
-  const rows = await tx.update(sessions).set(ended).where(mine).returning({ id: sessions.id })
+  const rows = await tx.update(sessions).set(ended(at)).where(mine).returning({ id: sessions.id })
   return rows.flatMap(({ id }) => id ?? [])
 }
 
@@ -280,14 +280,19 @@ export async function endOtherSignIns(tx: Tx, userId: Uuid, own: Uuid): Promise<
  * sign-ins that began later go on.
  */
 export async function endSignIns(tx: Tx, userId: Uuid, before?: Date): Promise<void> {
-  await setSignOut(tx, userId, await nextSignOut(tx, userId, before))
+  const at = await nextSignOut(tx, userId, before)
+  await setSignOut(tx, userId, at)
+  if (before === undefined) return
+  // What a later sign-out on all other devices has spared. A sign-in after `before` under the name of such a session goes on.
+  const until = sql`least(${at}, ${before.toISOString()}::timestamptz)`
+  await endWhere(tx, userId, sql`${sessions.firstSeenAt} <= ${until}`, until)
 }
 
 /**
  * The time of a sign-out. `now()` would be that of the beginning of the transaction: of two at once the one that waits for
  * the other would be the earlier one, and a session that the other one spared would survive it. So the time is taken
- * behind the lock, and is later than that of every sign-out before. With `before` it may be that of an earlier sign-out:
- * then nothing is left to end.
+ * behind the lock, and is later than that of every sign-out before. With `before` it may be that of an earlier sign-out,
+ * which has ended everything but the session that it spared.
  */
 async function nextSignOut(tx: Tx, userId: Uuid, before?: Date): Promise<SQL> {
   await lockUser(tx, userId)

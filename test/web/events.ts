@@ -114,6 +114,12 @@ t.test('participants in groups', async (t) => {
   ])
 })
 
+t.test('everyone but the host can be removed, and a host who has left', async (t) => {
+  const can = (user_id: string, host_name: string | null) =>
+    words.isRemovable({ user_id }, { owner_id: 'ann', host_name })
+  t.strictSame([can('bob', 'Ann'), can('ann', 'Ann'), can('ann', null)], [true, false, true])
+})
+
 t.test('what members are to an event already, by the ids of the list of members', async (t) => {
   const [ann, bob, cem, dot] = [newUuid(), newUuid(), newUuid(), newUuid()]
   const parts = invitation.partsIn([

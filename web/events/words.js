@@ -100,6 +100,12 @@ export function groupsOf(participants, { status: state }) {
   return groups.filter(({ people }) => people.length > 0)
 }
 
+/**
+ * Whether a viewer who may remove participants may remove this one: not the host. A host who has left the group has no
+ * name any more, and can be removed; of a host without a name who has not, the API refuses it.
+ */
+export const isRemovable = ({ user_id }, { owner_id, host_name }) => user_id !== owner_id || host_name === null
+
 const two = (number) => String(number).padStart(2, '0')
 
 /** A time as an input of the type `datetime-local` has it, by the viewer's clock. */

@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Change } from '../../requests/change.ts'
 import { invitationsToTell } from './plan.ts'
-import { findEmails, listTold, takeUntold } from './told-queries.ts'
+import { findEmails, leaveToAnother, listTold, takeUntold } from './told-queries.ts'
 
 /**
  * Announces every pending invitation of the event that was not announced before: when the event becomes active, or when an
@@ -17,7 +17,13 @@ export async function tellInvitees({ tx, announce }: Change, event: { id: Uuid; 
   )
   const userIds = [...untold, ...told].flatMap(({ userId }) => (userId === null ? [] : [userId]))
   const emails = await findEmails(tx, userIds)
-  for (const one of invitationsToTell(untold, told, emails)) await announceDue(announce, one)
+  const toTell = invitationsToTell(untold, told, emails)
+  const left = untold.filter((one) => !toTell.includes(one))
+  await leaveToAnother(
+    tx,
+    left.map(({ id }) => id),
+  )
+  for (const one of toTell) await announceDue(announce, one)
 }
 
 interface Due {

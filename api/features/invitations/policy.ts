@@ -71,7 +71,12 @@ export const whileUnanswered: State<Pick<InvitationRow, 'status'>> = ({ status }
 const reissuing = inOrder<Answerable>(ofOpenEvent, whileUnanswered)
 
 type Taking = typeof participant extends Rule<infer R> ? R : never
-const notEventOwner = fact<Taking>('not_event_owner', 'other than its owner', (a, row) => a.userId !== row.ownerId)
+/** What an owner was counts only while they are a member: who comes back as a guest can leave as others do. */
+const notEventOwner = fact<Taking>(
+  'not_event_owner',
+  'other than the member who owns it',
+  (a, row) => a.role === null || a.userId !== row.ownerId,
+)
 
 /** What decides on an invitation, for one user. */
 export const INVITATION = kind<Addressed & Sent & Answerable>('invitation')

@@ -79,7 +79,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         limit: 'invitation',
         summary: 'Invite someone to an event',
         description:
-          'By e-mail address, phone number or user id. The answer has the link to send. The link works for one hour and for one response; a reissue makes another one. The service tells the invitee too: at once if the event is active, otherwise when it is activated. Until the event is activated, the invitation shows nothing and cannot be answered. A user id must belong to a user of the service, who need not be a member of the organization.',
+          'By e-mail address, phone number or user id. The answer has the link to send. The link works for one hour and for one response; a reissue makes another one. The service tells the invitee too: at once if the event is active, otherwise when it is activated. Until the event is activated, the invitation shows nothing and cannot be answered. A user id must belong to a user of the service, who need not be a member of the organization; an unknown one, or that of an account that was erased, is `NOT_FOUND` with the field `body.uuid`.',
         action: invitationActions.invite,
         problems: ['EVENT_ARCHIVED', 'ALREADY_INVITED'],
         params: OfEvent,
@@ -128,7 +128,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Leave an event',
       description:
-        'For those who have accepted an invitation, members and guests, other than the owner of the event. A member stays a member; a guest no longer sees the event. What the caller wrote stays. Pending invitations of the caller to the event are revoked.',
+        'For those who have accepted an invitation, members and guests, other than the owner of the event while they are a member. A member stays a member; a guest no longer sees the event. What the caller wrote stays. Pending invitations of the caller to the event are revoked.',
       action: invitationActions.leave,
       problems: ['EVENT_ARCHIVED'],
       params: OfEvent,
@@ -142,7 +142,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Remove a participant, or an invited user, from an event',
       description:
-        'For the owner of the event and the owners and administrators of the organization. Pending invitations of the user to the event, by user id, verified e-mail address or verified phone number, are revoked. A member stays a member, and sees what members see; a guest no longer sees the event. The user can be invited again. The owner of the event cannot be removed (`INVALID_STATE_TRANSITION`).',
+        'For the owner of the event and the owners and administrators of the organization. Pending invitations of the user to the event, by user id, verified e-mail address or verified phone number, are revoked. A member stays a member, and sees what members see; a guest no longer sees the event. The user can be invited again. The owner of the event cannot be removed while they are a member (`INVALID_STATE_TRANSITION`).',
       action: invitationActions.removeParticipant,
       problems: ['EVENT_ARCHIVED', 'INVALID_STATE_TRANSITION'],
       params: OfEvent.extend({ user_id: pathId('user') }),

@@ -1,8 +1,10 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, eq, inArray, isNotNull, isNull, notInArray, or, sql } from '../../db/orm.ts'
+import { and, eq, gt, inArray, isNotNull, isNull, notInArray, or, sql } from '../../db/orm.ts'
 import { type InvitationRow, invitations } from '../../db/schema/invitations.ts'
 import { users } from '../../db/schema/users.ts'
+import { isParticipant } from '../events/queries.ts'
+import type { Address } from './plan.ts'
 import { changed, IN_ONE_HOUR, isExpired, lockPending } from './queries.ts'
 
 /**
@@ -29,20 +31,39 @@ export async function takeUntold(tx: Tx, eventId: Uuid): Promise<InvitationRow[]
     .returning()
 }
 
+/** In `told_generation`: another invitation tells the invitee. Generations begin at 1. */
+const LEFT_TO_ANOTHER = 0
+
+/** For invitations that `takeUntold` returned and no event announces: they do not count as told, and no repeat takes them. */
+export async function leaveToAnother(tx: Tx, ids: Uuid[]): Promise<void> {
+  if (ids.length === 0) return
+  await tx.update(invitations).set({ toldGeneration: LEFT_TO_ANOTHER }).where(inArray(invitations.id, ids))
+}
+
 /**
- * Returns the addresses of the event's other invitations whose invitees the caller need not tell again: they were told and
- * can still respond, or have accepted. An invitee who has declined, or whose link has expired, is told again.
+ * Returns whom the event's other invitations make another message needless for: the invitees who were told and can still
+ * respond, by the address of the invitation, and those who take part, by user id. A link may be used by someone other than
+ * its invitee. An invitee who has declined, whose link has expired, or who takes part no more is told again.
  */
-export async function listTold(tx: Tx, eventId: Uuid, except: Uuid[]) {
+export async function listTold(tx: Tx, eventId: Uuid, except: Uuid[]): Promise<Address[]> {
+  const canRespond = and(
+    eq(invitations.status, 'pending'),
+    gt(invitations.toldGeneration, LEFT_TO_ANOTHER),
+    sql`not ${isExpired}`,
+  )
+  const isAccepted = eq(invitations.status, 'accepted')
+  const takesPart = isParticipant(sql`invitations.event_id`, sql`invitations.responded_by`)
   return tx
-    .select({ userId: invitations.userId, email: invitations.email })
+    .select({
+      userId: sql<Uuid | null>`case when ${isAccepted} then ${invitations.respondedBy} else ${invitations.userId} end`,
+      email: sql<string | null>`case when ${isAccepted} then null else ${invitations.email} end`,
+    })
     .from(invitations)
     .where(
       and(
         eq(invitations.eventId, eventId),
-        isNotNull(invitations.toldGeneration),
         notInArray(invitations.id, except),
-        or(eq(invitations.status, 'accepted'), and(eq(invitations.status, 'pending'), sql`not ${isExpired}`)),
+        or(canRespond, and(isAccepted, takesPart)),
       ),
     )
 }

@@ -1,7 +1,7 @@
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Role } from '../../../lib/contract/roles.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, asc, desc, eq, inArray, or, sql } from '../../db/orm.ts'
+import { and, asc, desc, eq, inArray, isNull, or, sql } from '../../db/orm.ts'
 import { memberNames, memberships, organizations } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { Member } from '../../permissions/queries.ts'
@@ -193,17 +193,21 @@ export async function findListedMember(tx: Tx, orgId: Uuid, userId: Uuid): Promi
   return row
 }
 
+/** Undefined for an account that was closed: its row stays, and the database refuses what would refer to the person. */
 export async function findUserById(tx: Tx, id: Uuid): Promise<Uuid | undefined> {
-  const [row] = await tx.select({ id: users.id }).from(users).where(eq(users.id, id))
+  const [row] = await tx
+    .select({ id: users.id })
+    .from(users)
+    .where(and(eq(users.id, id), isNull(users.closedAt)))
   return row?.id
 }
 
-/** E-mail addresses are not unique: two identity providers may have the same one. */
+/** Of accounts that are open. E-mail addresses are not unique: two identity providers may have the same one. */
 export async function findUsersByEmail(tx: Tx, email: string): Promise<Uuid[]> {
   const rows = await tx
     .select({ id: users.id })
     .from(users)
-    .where(eq(sql`lower(${users.email})`, email.toLowerCase()))
+    .where(and(eq(sql`lower(${users.email})`, email.toLowerCase()), isNull(users.closedAt)))
     .limit(2)
   return rows.map((r) => r.id)
 }

@@ -131,6 +131,31 @@ t.test('a logout that arrives hours later spares what began since', async (t) =>
   t.equal(await enter(young), 401)
 })
 
+t.test(
+  'a logout that arrives after a sign-out on all other devices ends the session that this has spared',
+  async (t) => {
+    const of = (sub: string, sid: string, ago: number) =>
+      identity.token({ sub, claims: { sid, auth_time: now() - ago, iat: now() - 5 } })
+    const late = (sub: string) => event('logout', { sub }, new Date(Date.now() - 3_600_000).toISOString())
+    const signOutOthers = async (token: string) => {
+      const authorization = `Bearer ${token}`
+      return (await ask(api.port, { method: 'DELETE', path: '/v1/api/auth/sessions', headers: { authorization } }))
+        .status
+    }
+    const began = { before: 7200, after: 600 }
+    for (const [when, ago] of Object.entries(began)) {
+      const sub = newUuid()
+      const [own, other] = [await of(sub, 'own', ago), await of(sub, 'other', 7100)]
+      for (const token of [own, other]) t.equal(await enter(token), 200)
+      t.equal(await signOutOthers(own), 204)
+      t.strictSame([await enter(own), await enter(other)], [200, 401], when)
+      t.equal((await tell(late(sub))).status, 200)
+      t.strictSame([await enter(own), await enter(other)], [when === 'before' ? 401 : 200, 401], when)
+      t.equal(await enter(await of(sub, 'own', 300)), 200, 'who has signed in again since goes on')
+    }
+  },
+)
+
 t.test('a logout by a sid that access tokens do not name ends all sessions of the user', async (t) => {
   for (const [what, logout] of [
     ['a logout token', async (sub: string) => logOut(await identity.logoutToken({ sub, sid: randomUUID() }))],

@@ -42,7 +42,7 @@ const ROLES = ['owner', 'admin', 'member', null] as const
 
 /**
  * Roles, `platform` for ROLE_ADMIN, `uploader` for the uploader, owner, author, creator or inviter of the row while a member, and `guest`
- * for the invitee of the row or the participant, member or not.
+ * for the invitee of the row or the participant, member or not; `former owner` for one who owns it, takes part and is no member.
  */
 const TABLE: Record<string, readonly (string | null)[]> = {
   'session.read': ['owner', 'admin', 'member', null],
@@ -76,8 +76,8 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'event.list_own': ['owner', 'admin', 'member', null],
   'event.list_drafts': ['owner', 'admin'],
   'event.read': ['owner', 'admin', 'member', 'guest'],
-  // Of the owner for nobody.
-  'event.leave': [],
+  // Of the owner for nobody who is a member.
+  'event.leave': ['former owner'],
   'event.remove_participant': ['owner', 'admin', 'uploader'],
   'event.update': ['owner', 'admin', 'uploader'],
   'event.activate': ['owner', 'admin', 'uploader'],
@@ -143,6 +143,7 @@ for (const action of CATALOG.actions) {
             allowedFor.includes(role) ||
             (platformAdmin && allowedFor.includes('platform')) ||
             (role !== null && row === mine && allowedFor.includes('uploader')) ||
+            (role === null && row === mine && allowedFor.includes('former owner')) ||
             (row === mine && allowedFor.includes('guest'))
           const reason = decide(action, { userId: me, role, platformAdmin }, row as never)
           t.equal(reason === 'allowed', allowed, `${role} ${platformAdmin} ${row.uploaderId}`)

@@ -29,6 +29,7 @@ import {
 import { eventParticipants, events } from '../../../db/schema/events.ts'
 import { media } from '../../../db/schema/media.ts'
 import { memberships } from '../../../db/schema/organizations.ts'
+import { users } from '../../../db/schema/users.ts'
 import type { Member } from '../../../permissions/queries.ts'
 import type { PageWanted } from '../../../requests/page.ts'
 import { isParticipant } from '../../events/queries.ts'
@@ -86,11 +87,12 @@ export async function findAlbumOfEvent(tx: Tx, orgId: Uuid, eventId: Uuid): Prom
   return row
 }
 
-/** Returns the users who have accepted an invitation to the event. */
+/** Returns the users who have accepted an invitation to the event. A closed account takes part until its erasure gets to it. */
 export async function findAccepted(tx: Tx, eventId: Uuid, userIds: readonly Uuid[]): Promise<Uuid[]> {
   const rows = await tx
     .select({ userId: eventParticipants.userId })
     .from(eventParticipants)
+    .innerJoin(users, and(eq(users.id, eventParticipants.userId), isNull(users.closedAt)))
     .where(
       and(
         eq(eventParticipants.eventId, eventId),

@@ -7,6 +7,7 @@ import { aPerson, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../
 import { threadsIn } from '../../../support/comments.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
+import { takePart } from '../../../support/events.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
 import { inTurn, waitingIn } from '../../../support/in-turn.ts'
@@ -146,6 +147,54 @@ t.test('a closing waits for what holds the person, and what comes behind it is r
   )
   t.strictSame([first, second], [201, 503])
   t.strictSame(await sql('select from reactions where user_id = $1', [person.id]), [])
+})
+
+t.test('who was erased, or is being erased, is no user whom others could invite or mention', async (t) => {
+  const threads = threadsIn(api, { org, orgId, owner: people.owner })
+  const event = await threads.event()
+  const person = await aPerson(api)
+  // A guest, whose participation ends with a step of the erasure.
+  await takePart(api, { event, orgId, who: person })
+  const invite = async () => {
+    const path = `/api/orgs/${org}/events/${event.wireId}/invitations`
+    const { status, body } = await call(people.owner, 'POST', path, { json: { uuid: person.wireId } })
+    return [status, body.error?.details?.[0]?.field]
+  }
+  const mention = async () => {
+    const { status, body } = await threads.post(people.owner, threads.at(event), {
+      body: 'Hello',
+      mentions: [person.wireId],
+    })
+    return [status, body.error?.details?.[0]?.field]
+  }
+  const ofBoth = async () => [await invite(), await mention()]
+  const refused = [
+    [404, 'body.uuid'],
+    [400, 'body.mentions.0'],
+  ]
+  const id = await ask(person)
+  t.strictSame(await sql('select status from event_participants where user_id = $1', [person.id]), [
+    { status: 'accepted' },
+  ])
+  t.strictSame(await ofBoth(), refused, 'before the first step')
+  await finish(id)
+  t.strictSame(await ofBoth(), refused, 'after the last')
+})
+
+t.test('an invitation to an account that is being closed is refused, at last as that of an unknown user', async (t) => {
+  const event = await threadsIn(api, { org, orgId, owner: people.owner }).event()
+  const person = await aPerson(api)
+  const invite = () =>
+    call(people.owner, 'POST', `/api/orgs/${org}/events/${event.wireId}/invitations`, { json: { uuid: person.wireId } })
+  const lock = { text: 'select from users where id = $1 for update', values: [person.id] }
+  const [, answer] = await inTurn<number>(
+    database,
+    lock,
+    () => ask(person).then(() => 201),
+    () => invite().then(({ status }) => status),
+  )
+  t.strictSame([answer, (await invite()).status], [503, 404])
+  t.strictSame(await sql('select from invitations where user_id = $1', [person.id]), [])
 })
 
 t.test('who answers an invitation holds the membership before the account, as a closing does', async (t) => {

@@ -5,10 +5,12 @@ import { listEventsOfParticipant } from '../../../../api/features/events/queries
 import { gather } from '../../../../api/features/notifications/gather.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { albumWorld } from '../../../support/albums.ts'
-import { aPerson, type Person, pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
+import { type Answer, aPerson, type Person, pathOf, startApiOn, startTestApi, uuidOf } from '../../../support/api.ts'
+import { ask } from '../../../support/ask.ts'
 import { threadsIn } from '../../../support/comments.ts'
 import type { MadeEvent } from '../../../support/events.ts'
 import { insertMany, vacuum } from '../../../support/explain.ts'
+import { inTurn } from '../../../support/in-turn.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
 import { aMember } from '../../../support/organizations.ts'
 
@@ -29,7 +31,9 @@ async function aGuest(at: MadeEvent): Promise<Person> {
   return guest
 }
 const inEvent = (at: MadeEvent, below = '') => `/api/orgs/${org}/events/${at.wireId}${below}`
-const removeFrom = (at: MadeEvent, who: Person) => call(member, 'DELETE', inEvent(at, `/participants/${who.wireId}`))
+const removeBy = (as: Person, at: MadeEvent, who: Person) =>
+  call(as, 'DELETE', inEvent(at, `/participants/${who.wireId}`))
+const removeFrom = (at: MadeEvent, who: Person) => removeBy(member, at, who)
 
 t.test('a guest comments and reacts, and loses all of it at the next request after the end', async (t) => {
   const at = await world.event()
@@ -95,6 +99,82 @@ t.test('an owner who has left neither reads nor moderates what is said about the
   t.equal((await call(host, 'GET', threads.at(at))).status, 200)
   t.equal((await call(host, 'DELETE', comment, { json: {} })).status, 404)
   t.equal((await call(host, 'PUT', inEvent(at), { json: { title: 'Mine' } })).status, 404)
+})
+
+/** The owner of an event, who has left the organization and accepted an invitation to it since. */
+async function aFormerOwner(): Promise<{ at: MadeEvent; host: Person }> {
+  const host = await aMember(api, orgId)
+  const at = await world.event('active', host)
+  t.equal((await call(host, 'DELETE', `/api/organizations/${org}/members/me`)).status, 204)
+  const made = await world.invite(at, { uuid: host.wireId }, people.owner)
+  t.equal((await world.respond(host, made, {})).status, 200)
+  t.strictSame([await world.isMember(host), await world.participation(at, host)], [false, 'accepted'])
+  return { at, host }
+}
+const leave = (at: MadeEvent, who: Person) => call(who, 'DELETE', inEvent(at, '/participants/me'))
+
+t.test('an owner who has come back as a guest can leave, and can be removed', async (t) => {
+  const ends: [what: string, end: (at: MadeEvent, host: Person) => Promise<Answer>][] = [
+    ['leaves', leave],
+    ['is removed', (at, host) => removeBy(people.owner, at, host)],
+  ]
+  for (const [what, end] of ends) {
+    const { at, host } = await aFormerOwner()
+    const shown = await call(host, 'GET', inEvent(at))
+    t.strictSame(shown.data.can, ['comment.create', 'comment.read', 'event.leave', 'event.read', 'reaction.add'], what)
+    t.equal((await removeBy(host, at, host)).status, 404, 'and manages nothing')
+    t.strictSame([(await end(at, host)).status, (await call(host, 'GET', inEvent(at))).status], [204, 404], what)
+    t.equal((await end(at, host)).status, 404, 'once')
+    const again = await world.invite(at, { uuid: host.wireId }, people.owner)
+    t.equal((await world.respond(host, again, {})).status, 200, 'and can be invited again')
+
+    const membership = `insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`
+    await database.admin.query(membership, [orgId, host.id])
+    t.notOk((await call(host, 'GET', inEvent(at))).data.can.includes('event.leave'), 'a member again')
+    t.equal((await leave(at, host)).status, 404)
+    for (const by of [people.owner, host]) t.equal((await removeBy(by, at, host)).code, 'INVALID_STATE_TRANSITION')
+    t.equal(await world.participation(at, host), 'accepted')
+  }
+})
+
+t.test('at once: an owner becomes a member again, and the end of what they took part in as a guest', async (t) => {
+  const joining = await startApiOn(t, {
+    ...{ database, identity: api.identity },
+    settings: { LINK_KEYS: JSON.stringify(api.config.LINK_KEYS), JOIN_ORG_ON_ACCEPT: 'true' },
+  })
+  const ends: [what: string, end: (at: MadeEvent, host: Person) => Promise<Answer>, refused: string][] = [
+    ['leaving', leave, 'NOT_FOUND'],
+    ['a removal', (at, host) => removeBy(people.owner, at, host), 'INVALID_STATE_TRANSITION'],
+  ]
+  for (const [what, end, refused] of ends) {
+    for (const isFirst of [true, false]) {
+      const { at, host } = await aFormerOwner()
+      // To another address: the end does not wait for its acceptance, nor revoke it.
+      const made = await world.invite(at, undefined, people.owner)
+      const accept = async () => {
+        const headers = { authorization: `Bearer ${host.token}` }
+        const body = { response: 'accept', token: made.token }
+        const path = `/v1/api/invitations/${made.wireId}/respond`
+        const { status, json } = await ask(joining.port, { method: 'POST', path, headers, body })
+        return { status, code: json?.error?.code }
+      }
+      const ending = async () => {
+        const { status, code } = await end(at, host)
+        return { status, code }
+      }
+      const lock = {
+        text: 'select from event_participants where event_id = $1 and user_id = $2 for update',
+        values: [at.id, host.id],
+      }
+      const answers = await inTurn(database, lock, ...(isFirst ? [accept, ending] : [ending, accept]))
+      t.strictSame(
+        answers.map(({ status, code }) => code ?? status),
+        isFirst ? [200, refused] : [204, 200],
+        `${what}, ${isFirst ? 'second' : 'first'}`,
+      )
+      t.strictSame([await world.isMember(host), await world.participation(at, host)], [true, 'accepted'], what)
+    }
+  }
 })
 
 t.test('a guest sees the album of the event while it is for others than its managers', async (t) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { tellInvitees } from '../../../../api/features/invitations/notify.ts'
 import { changesOf } from '../../../../api/requests/change.ts'
-import { aPerson, startTestApi } from '../../../support/api.ts'
+import { type Answer, aPerson, type Person, startTestApi } from '../../../support/api.ts'
 import type { MadeEvent } from '../../../support/events.ts'
 import { invitationWorld, type MadeInvitation } from '../../../support/invitations.ts'
 
@@ -131,4 +131,74 @@ t.test('a person who has declined, or whose link has expired, is told of another
   await world.respond(person, third, {})
   await world.invite(at, { email })
   t.equal((await toldOf(at)).length, 3, 'who takes part is not told again')
+})
+
+t.test('who takes part no more is told of another invitation', async (t) => {
+  const participants = (at: MadeEvent, who: string) => `/api/orgs/${at.org}/events/${at.wireId}/participants/${who}`
+  const ends: Record<string, (person: Person, at: MadeEvent) => Promise<Answer>> = {
+    'left the event': (person, at) => api.call(person, 'DELETE', participants(at, 'me')),
+    'was removed from the event': (person, at) => api.call(member, 'DELETE', participants(at, person.wireId)),
+    'left the organization': (person) => api.call(person, 'DELETE', `/api/organizations/${api.org}/members/me`),
+    'was removed from the organization': (person) =>
+      api.call(api.people.owner, 'DELETE', `/api/organizations/${api.org}/members/${person.wireId}`),
+  }
+  for (const [what, end] of Object.entries(ends)) {
+    const person = await aPerson(api)
+    const at = await world.event('active')
+    const first = await world.invite(at, { uuid: person.wireId })
+    t.equal((await world.respond(person, first, {})).status, 200, what)
+    t.equal((await end(person, at)).status, 204, what)
+    const second = await world.invite(at, { uuid: person.wireId })
+    t.strictSame(sorted(await toldOf(at)), sorted([due(first), due(second)]), what)
+    t.equal((await world.respond(person, second, {})).status, 200, what)
+    const email = world.newEmail()
+    await admin.query('update users set email = $2 where id = $1', [person.id, email])
+    await world.invite(at, { email })
+    t.equal((await toldOf(at)).length, 2, `${what}, and takes part again`)
+  }
+})
+
+t.test('a link that someone else has used tells that person, and not the invitee', async (t) => {
+  const [mums, dads] = [world.newEmail(), world.newEmail()]
+  const [mum, dad] = [await aPerson(api), await aPerson(api)]
+  for (const [person, email] of [
+    [mum, mums],
+    [dad, dads],
+  ] as const)
+    await admin.query('update users set email = $2 where id = $1', [person.id, email])
+  const at = await world.event('active')
+  const first = await world.invite(at, { email: mums })
+  t.equal((await world.respond(dad, first, { token: first.token })).status, 200)
+  const second = await world.invite(at, { email: mums })
+  t.strictSame(sorted(await toldOf(at)), sorted([due(first), due(second)]))
+  await world.invite(at, { email: dads })
+  t.equal((await toldOf(at)).length, 2, 'who used it takes part')
+  await world.invite(at, { uuid: mum.wireId })
+  t.equal((await toldOf(at)).length, 2, 'the invitee can still respond to the second')
+})
+
+t.test('an invitation that was left to another one does not count as told', async (t) => {
+  const email = world.newEmail()
+  const person = await aPerson(api)
+  await admin.query('update users set email = $2 where id = $1', [person.id, email])
+  const at = await world.event('draft')
+  const [first, left] = [await world.invite(at, { uuid: person.wireId }), await world.invite(at, { email })]
+  await activate(at, 2)
+  t.strictSame(await toldOf(at), [due(first)])
+  t.equal((await world.respond(person, first, { response: 'decline' })).status, 200)
+  await activate(at)
+  t.strictSame(await toldOf(at), [due(first)], 'nor is it told because the other one was declined')
+  const second = await world.invite(at, { uuid: person.wireId })
+  t.strictSame(sorted(await toldOf(at)), sorted([due(first), due(second)]))
+  t.equal((await world.respond(person, second, { response: 'decline' })).status, 200)
+  t.equal((await world.reissue(member, left)).status, 200)
+  t.equal((await toldOf(at)).length, 3)
+  await world.invite(at, { uuid: person.wireId })
+  t.equal((await toldOf(at)).length, 3, 'a reissue tells of it: from then on it counts')
+
+  const now = await world.event('active')
+  await world.invite(now, { uuid: person.wireId })
+  t.equal((await world.respond(person, await world.invite(now, { email }), {})).status, 200)
+  await world.invite(now, { email })
+  t.equal((await toldOf(now)).length, 1, 'who has accepted it takes part')
 })

@@ -66,6 +66,26 @@ t.test('adds nobody who was erased, of whom a restored database has no row', asy
   t.match(await cli(['member', 'add', org, 'subject-new'], env), { code: 1, err: /ERASURE_KEY/ }, 'nor without looking')
 })
 
+t.test('adds nobody whose account was closed', async (t) => {
+  const subject = 'subject-closed'
+  const userId = userIdOf(ISSUER, subject)
+  await sql(
+    `insert into users (id, issuer, subject, email, closed_at, tokens_not_before)
+      values ($1, $2, $3, 'closed@x.example', now(), 'infinity')`,
+    [userId, ISSUER, subject],
+  )
+  await sql('insert into erasure_ledger (name) values ($1)', [ledgerName(ERASURE_KEY, userId)])
+  for (const [named, says] of [
+    [formatId('user', userId), /no such user/],
+    ['closed@x.example', /No user with this verified e-mail address/],
+    [userId, /was erased/],
+    [subject, /was erased/],
+  ] as const)
+    t.match(await cli(['member', 'add', org, named]), { code: 3, err: says }, named)
+  t.match(await cli(['member', 'role', org, formatId('user', userId), 'admin']), { code: 3, err: /no such user/ })
+  t.strictSame(await sql('select from memberships where user_id = $1', [userId]), [])
+})
+
 t.test('adds somebody by e-mail address or id once they are known', async (t) => {
   const [anna, twin] = [newUuid(), newUuid()]
   await sql('insert into users (id, issuer, subject, email) values ($1, $2, $3, $4)', [
