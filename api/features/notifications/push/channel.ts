@@ -1,14 +1,14 @@
 import { type GuardOptions, openGuard, RefusedAddress } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
 import type { GuardSettings } from '../../../../lib/runtime/guarded-http/settings.ts'
 import { safeMessage } from '../../../../lib/runtime/log-error.ts'
-import type { ChannelDeps, ChannelPart, Outcome } from '../channel.ts'
+import { type ChannelDeps, type ChannelPart, notRead, type Outcome } from '../channel.ts'
 import { fcmSender } from './fcm.ts'
 import { type PushMessage, pushMessageOf } from './message.ts'
 import { type DeviceRow, devicesOf, dropDevice, findDevice, isOfKind } from './queries.ts'
 import type { PushSettings } from './settings.ts'
 import { webPusher } from './web-push.ts'
 
-/** Five seconds to two hours. A repetition replaces the message of before: both have one topic. */
+/** Five seconds to two hours. */
 const SCHEDULE = [5, 60, 300, 1800, 7200]
 const CONCURRENCY = 16
 
@@ -40,9 +40,12 @@ export function pushPart(
         : {
             name: 'push',
             schedule: options.schedule ?? SCHEDULE,
+            // By its topic: a later message replaces an earlier one.
+            isIdempotent: true,
             concurrency: CONCURRENCY,
             async send(message, { address: id }, signal) {
-              const device = await db.read({}, (tx) => findDevice(tx, id))
+              const device = await db.read({}, (tx) => findDevice(tx, id)).catch(notRead)
+              if (device && 'is' in device) return device
               // It may have changed hands since the delivery was claimed.
               if (!device || device.userId !== message.recipient.userId) {
                 return { is: 'refused', reason: 'the user does not have the device any more' }

@@ -314,6 +314,16 @@ t.test('one access token serves all until shortly before its end', async (t) => 
   t.equal(await source.get(), 't9', 'a failure is not kept')
 })
 
+t.test('a device that the database cannot read gets its message later, and nothing was sent', async (t) => {
+  const blind = { ...db, read: () => Promise.reject(new Error('away')) }
+  const { channel } = pushPart({ settings, db: blind }, options)
+  const before = receiver.received.length
+  const outcome = await channel?.send(rendered(), { address: newUuid(), attempt: 1 }, new AbortController().signal)
+  t.strictSame(outcome, { is: 'later', reason: 'not sent: away' })
+  t.equal(receiver.received.length, before)
+  t.equal(channel?.isIdempotent, true, 'a repetition replaces the message of before')
+})
+
 t.test('without settings the channel is off', async (t) => {
   const off = { ...receiver.settings, ...PushSettings.parse({}) }
   t.equal(pushPart({ settings: off, db }).channel, undefined)
