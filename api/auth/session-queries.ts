@@ -145,11 +145,31 @@ const LISTED = sql`interval '30 days'`
 
 /**
  * A session whose refresh token has ended has lapsed as well, unless it was used since or not long before: the client may
- * have refreshed at the identity provider itself. One that is hidden too late does no harm, one that is hidden too soon
- * cannot be ended.
+ * have refreshed at the identity provider itself. One that is hidden too late gets push messages meanwhile, one that is
+ * hidden too soon cannot be ended, and gets none.
  */
 const USED = sql`interval '7 days'`
 const lastUse = sql`coalesce(${sessions.lastUsedAt}, ${sessions.lastSeenAt})`
+
+/** Of a session and its user: whether it may still be used. */
+const isUsable = and(
+  isLive,
+  sql`(${sessions.firstSeenAt} >= ${users.tokensNotBefore} or ${sessions.sparedUntil} >= ${users.tokensNotBefore})`,
+  sql`${sessions.lastSeenAt} > now() - ${LISTED}`,
+  sql`(coalesce(${sessions.refreshUntil} > now(), true) or ${lastUse} > now() - ${USED})`,
+)
+
+/** Whether a session of the user may still be used. `name`: its id, or as earlier versions named it, its `sid`. */
+export async function isSignedIn(tx: Tx, userId: Uuid, name: string): Promise<boolean> {
+  const isNamed = sql`(${sessions.id}::text = ${name} or ${sessions.sid} = ${name})`
+  const found = await tx
+    .select({ id: sessions.id })
+    .from(sessions)
+    .innerJoin(users, eq(users.id, sessions.userId))
+    .where(and(eq(sessions.userId, userId), isNamed, isUsable))
+    .limit(1)
+  return found.length > 0
+}
 
 /** The sessions of a user that may still be used, the one used last first. */
 export const listSessions = (tx: Tx, userId: Uuid, limit: number): Promise<SessionRow[]> =>
@@ -164,16 +184,7 @@ export const listSessions = (tx: Tx, userId: Uuid, limit: number): Promise<Sessi
     })
     .from(sessions)
     .innerJoin(users, eq(users.id, sessions.userId))
-    .where(
-      and(
-        eq(sessions.userId, userId),
-        sql`${sessions.id} is not null`,
-        isLive,
-        sql`(${sessions.firstSeenAt} >= ${users.tokensNotBefore} or ${sessions.sparedUntil} >= ${users.tokensNotBefore})`,
-        sql`${sessions.lastSeenAt} > now() - ${LISTED}`,
-        sql`(coalesce(${sessions.refreshUntil} > now(), true) or ${lastUse} > now() - ${USED})`,
-      ),
-    )
+    .where(and(eq(sessions.userId, userId), isNotNull(sessions.id), isUsable))
     .orderBy(desc(lastUse), desc(sessions.id))
     .limit(limit)
 

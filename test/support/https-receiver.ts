@@ -22,7 +22,7 @@ type Answering = (received: Received, response: ServerResponse) => unknown
 /** A server with a certificate of its own authority for 127.0.0.1, that a guard reaches through its allow-list only. */
 export async function httpsReceiver(t: Teardown) {
   const folder = await mkdtemp(join(tmpdir(), 'receiver-'))
-  const { ca, key, cert } = privateCa(folder)
+  const { ca, key, cert, files } = privateCa(folder)
   const received: Received[] = []
   let answer: Answering = (_, response) => response.writeHead(204).end()
   const server = createServer({ key, cert }, (request, response) => {
@@ -44,6 +44,11 @@ export async function httpsReceiver(t: Teardown) {
   const { port } = server.address() as AddressInfo
   return {
     ca,
+    /** The path of the same. */
+    caFile: files.ca,
+    /** Of its certificate. */
+    key,
+    cert,
     port,
     url: (path = '/') => `https://127.0.0.1:${port}${path}`,
     received,

@@ -35,7 +35,7 @@ export function scriptedChannel(
 ) {
   const sent: Sent[] = []
   const name: ChannelName = o.name ?? 'email'
-  const { schedule = [0, 0], concurrency = 4, ...rest } = o
+  const { schedule = [0, 0], isIdempotent = false, concurrency = 4, ...rest } = o
   const part: ChannelPart = {
     offReason: 'off',
     destinationsOf: mailAddressesOf,
@@ -44,6 +44,7 @@ export function scriptedChannel(
     channel: {
       name,
       schedule,
+      isIdempotent,
       concurrency,
       async send(message, to, signal) {
         sent.push({ message, to })

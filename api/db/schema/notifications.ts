@@ -9,8 +9,8 @@ export const CHANNEL_NAMES = ['email', 'push', 'webhook'] as const
 export type ChannelName = (typeof CHANNEL_NAMES)[number]
 
 /**
- * `uncertain`: two attempts ended without an answer, so it may have arrived. `suppressed`: not sent on purpose. Neither
- * these nor `sent` and `failed` change by themselves.
+ * `uncertain`: no further attempt follows, and one of them ended without an answer, so it may have arrived. `suppressed`:
+ * not sent on purpose. Neither these nor `sent` and `failed` change by themselves.
  */
 export const DELIVERY_STATES = ['pending', 'sending', 'sent', 'failed', 'uncertain', 'suppressed'] as const
 export type DeliveryState = (typeof DELIVERY_STATES)[number]

@@ -1,5 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
+import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import type { SQL } from '../../db/orm.ts'
 import type { ChannelName, NotificationRow } from '../../db/schema/notifications.ts'
@@ -20,7 +21,10 @@ export type Outcome =
   | { is: 'refused'; reason: string }
   /** Final, and the destination itself is dropped: see `ChannelPart.drop`. */
   | { is: 'gone'; reason: string }
-  /** The message may have arrived: one more try, and `uncertain` if that ends without an answer too. */
+  /**
+   * The message may have arrived. Through a channel that `isIdempotent`, retried as `later` is; otherwise one more try,
+   * and `uncertain` if that ends without an answer too.
+   */
   | { is: 'unknown'; reason: string }
   /** Nothing can be sent through the channel, such as with a wrong password. The attempt does not count. */
   | { is: 'paused'; reason: string }
@@ -59,6 +63,8 @@ export interface Channel {
   name: ChannelName
   /** Seconds before attempt 2, 3, …; after the last one it has failed. */
   schedule: readonly number[]
+  /** Whether a message that arrives twice counts once: its repetition has the same id, or replaces it. */
+  isIdempotent: boolean
   /** Attempts in flight at once in one worker. */
   concurrency: number
   /**
@@ -97,6 +103,12 @@ export interface ChannelPart {
   /** After `gone`, in the transaction that records it. */
   drop?(tx: Tx, destination: string, reason: string): Promise<void>
 }
+
+/** For a channel that could not read where to send: nothing was sent. */
+export const notRead = (error: unknown): Outcome => ({
+  is: 'later',
+  reason: `not sent: ${safeMessage(error)}`.slice(0, 500),
+})
 
 /** What the factory of a channel gets. `Settings`: its part of the environment. */
 export interface ChannelDeps<Settings> {

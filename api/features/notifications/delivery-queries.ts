@@ -173,20 +173,14 @@ export async function markEnded(tx: Tx, { id, attempts }: Pick<DeliveryRow, 'id'
   return rowCount === 1
 }
 
-/** Attempts whose lease has ended, because their worker died: they ended without an answer. */
-export async function endLeases(tx: Tx, channel: ChannelName): Promise<number> {
+/** Locks the attempts whose lease has ended, because their worker died. One that is just being recorded is left out. */
+export function claimLost(tx: Tx, channel: ChannelName): Promise<DeliveryRow[]> {
   const d = notificationDeliveries
-  const { rowCount } = await tx
-    .update(d)
-    .set({
-      ...touched,
-      state: sql`case when ${d.mayHaveArrived} then 'uncertain' else 'pending' end`,
-      mayHaveArrived: true,
-      nextAttemptAt: sql`now()`,
-      reason: 'the worker ended during the attempt',
-    })
+  return tx
+    .select()
+    .from(d)
     .where(and(eq(d.channel, channel), eq(d.state, 'sending'), sql`${d.nextAttemptAt} <= now()`))
-  return rowCount ?? 0
+    .for('update', { skipLocked: true })
 }
 
 /** Deliveries from when the channel was on. */

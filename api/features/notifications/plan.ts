@@ -9,6 +9,8 @@ export interface Attempt {
   mayHaveArrived: boolean
   /** Seconds before attempt 2, 3, … */
   schedule: readonly number[]
+  /** See `Channel.isIdempotent`. */
+  isIdempotent: boolean
 }
 
 /** What an outcome makes of a delivery. */
@@ -31,16 +33,17 @@ export interface Next {
   dropsDestination: boolean
 }
 
-/** Before the one repetition of an attempt that ended without an answer: a server that is slow has answered by then. */
+/** Before the one repetition of an attempt that may not be repeated more often: a slow server has answered by then. */
 export const REPEAT_SECONDS = 60
 /** A receiver that asks for more patience than this is asked again nevertheless. */
 const MAX_PATIENCE_SECONDS = 3600
 
 /**
- * At most one message too many: of all attempts, one may end without an answer and be repeated. A temporary failure after
- * it is an answer, so the schedule goes on.
+ * At most one message too many that people see: of all attempts through a channel that is not idempotent, one may end
+ * without an answer and be repeated. A temporary failure after it is an answer, so the schedule goes on.
  */
-export function nextOf(outcome: Outcome, { attempts, mayHaveArrived, schedule }: Attempt): Next {
+export function nextOf(outcome: Outcome, attempt: Attempt): Next {
+  const { attempts, mayHaveArrived } = attempt
   const stays = {
     attempts,
     mayHaveArrived,
@@ -59,20 +62,33 @@ export function nextOf(outcome: Outcome, { attempts, mayHaveArrived, schedule }:
       return { ...stays, state: 'failed' }
     case 'gone':
       return { ...stays, state: 'failed', dropsDestination: true }
-    case 'unknown':
+    case 'unknown': {
+      const silent = { ...stays, mayHaveArrived: true, endsPauses: false }
+      if (attempt.isIdempotent) return byScheduleOf(attempt, silent)
       return mayHaveArrived
-        ? { ...stays, state: 'uncertain', endsPauses: false }
-        : { ...stays, state: 'pending', mayHaveArrived: true, afterSeconds: REPEAT_SECONDS, endsPauses: false }
+        ? { ...silent, state: 'uncertain' }
+        : { ...silent, state: 'pending', afterSeconds: REPEAT_SECONDS }
+    }
     case 'paused':
       return { ...stays, state: 'pending', attempts: attempts - 1, pausesChannel: true, endsPauses: false }
     case 'later': {
-      const scheduled = schedule[attempts - 1]
       const askedSeconds = Math.min(outcome.afterSeconds ?? 0, MAX_PATIENCE_SECONDS)
-      const waits = { ...stays, askedSeconds, pauses: outcome.of, endsPauses: outcome.of === undefined }
-      if (scheduled === undefined) return { ...waits, state: mayHaveArrived ? 'uncertain' : 'failed' }
-      return { ...waits, state: 'pending', afterSeconds: Math.max(scheduled, askedSeconds) }
+      return byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses: outcome.of === undefined })
     }
   }
+}
+
+/** The next attempt of the schedule, or the end behind its last one. */
+function byScheduleOf({ attempts, schedule }: Attempt, waits: Omit<Next, 'state'>): Next {
+  const scheduled = schedule[attempts - 1]
+  if (scheduled === undefined) return { ...waits, state: waits.mayHaveArrived ? 'uncertain' : 'failed' }
+  return { ...waits, state: 'pending', afterSeconds: Math.max(scheduled, waits.askedSeconds) }
+}
+
+/** The same for an attempt whose lease has ended, because its worker died. The time of the lease counts. */
+export function nextOfLost(attempt: Attempt, leaseSeconds: number): Next {
+  const next = nextOf({ is: 'unknown', reason: 'the worker ended during the attempt' }, attempt)
+  return { ...next, afterSeconds: Math.max(0, next.afterSeconds - leaseSeconds) }
 }
 
 /** How long a channel rests after the n-th failure in a row: half a minute, doubled up to a quarter of an hour. */

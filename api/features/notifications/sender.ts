@@ -13,8 +13,8 @@ import {
   admitChannel,
   type Claimed,
   claimDelivery,
+  claimLost,
   delayAll,
-  endLeases,
   endPauses,
   isOut,
   isPaused,
@@ -30,7 +30,7 @@ import {
   secondsToNext,
 } from './delivery-queries.ts'
 import { type Gathered, gather } from './gather.ts'
-import { jittered, nextOf, pauseSeconds, receiverPauseSeconds } from './plan.ts'
+import { type Attempt, jittered, type Next, nextOf, nextOfLost, pauseSeconds, receiverPauseSeconds } from './plan.ts'
 import { isOfClosedAccount, isUnwanted } from './preference-queries.ts'
 import { findNotification } from './queries.ts'
 
@@ -107,7 +107,7 @@ export function startSender(
   /** Whether there was a delivery to look at. */
   async function startNext(): Promise<boolean> {
     if (performance.now() - leasesSeenAt > LEASES_SECONDS * 1000) {
-      await db.inTransaction({}, (tx) => endLeases(tx, name))
+      await db.inTransaction({}, endLeases)
       leasesSeenAt = performance.now()
     }
     let claimed: DeliveryRow | undefined
@@ -129,6 +129,18 @@ export function startSender(
       return true
     }
   }
+
+  async function endLeases(tx: Tx): Promise<void> {
+    for (const lost of await claimLost(tx, name)) await end(tx, lost, nextOfLost(attemptOf(lost), leaseSeconds))
+  }
+
+  const attemptOf = ({ attempts, mayHaveArrived }: DeliveryRow): Attempt => {
+    const { schedule, isIdempotent } = channel
+    return { attempts, mayHaveArrived, schedule, isIdempotent }
+  }
+
+  const end = (tx: Tx, delivery: DeliveryRow, next: Next): Promise<boolean> =>
+    markEnded(tx, delivery, { ...next, afterSeconds: jittered(next.afterSeconds) })
 
   async function prepare(tx: Tx, claimed: Claimed): Promise<Started | 'suppressed' | 'waiting' | undefined> {
     const { delivery, wasPaused } = claimed
@@ -212,10 +224,10 @@ export function startSender(
 
   /** Also what the outcome means for the channel and the receiver. Returns whether the delivery was still this attempt's. */
   async function record(tx: Tx, { delivery, isProbe, service, paused }: Started, outcome: Outcome): Promise<boolean> {
-    const { attempts, mayHaveArrived, destination } = delivery
+    const { destination } = delivery
     const reason = 'reason' in outcome ? outcome.reason : ''
-    const next = nextOf(outcome, { attempts, mayHaveArrived, schedule: channel.schedule })
-    const isRecorded = await markEnded(tx, delivery, { ...next, afterSeconds: jittered(next.afterSeconds) })
+    const next = nextOf(outcome, attemptOf(delivery))
+    const isRecorded = await end(tx, delivery, next)
     if (next.pausesChannel) await pauseChannel(tx, name, { reason, isProbe, secondsOf: pauseSeconds })
     else if (isProbe) await resumeChannel(tx, name)
     const { pauses, askedSeconds } = next

@@ -104,9 +104,17 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
             resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: read })
           })
         })
+        // A 101 is no response to Node, which drops its connection without a word if no one listens.
+        asked.on('upgrade', ({ statusCode = 101, headers: given }, socket) => {
+          socket.destroy()
+          resolve({ status: statusCode, headers: given, body: Buffer.alloc(0) })
+        })
         asked.on('error', (error) => {
           // Behind the head, the body says how it ended.
           if (!isAnswered) reject(ends.aborted ? new Error(`no answer within ${seconds} s`) : error)
+        })
+        asked.on('close', () => {
+          if (!isAnswered) reject(new Error('the connection was closed without an answer'))
         })
         asked.end(body)
       })

@@ -1,3 +1,5 @@
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:tls'
 import t from 'tap'
 import { isAllowed, isPublic, parseRange } from '../../../lib/runtime/guarded-http/addresses.ts'
 import {
@@ -181,6 +183,25 @@ t.test('of an answer, no more than 64 KiB are read, and not longer than the time
   await t.rejects(guard.ask(receiver.url(), { ...asked, seconds: 0.3 }), /no answer within 0\.3 s/)
   const aborted = AbortSignal.abort()
   await t.rejects(guard.ask(receiver.url(), { ...asked, signal: aborted }))
+})
+
+t.test('a switch of protocols is an answer like others, also before the request has arrived', async (t) => {
+  const guard = openGuard(settings, { ca })
+  const switching =
+    'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Kept: yes\r\n\r\n'
+  receiver.be((_, response) => response.socket?.write(`${switching}\u0001`))
+  const { status, headers, body } = await guard.ask(receiver.url(), asked)
+  t.strictSame([status, headers['x-kept'], body.length], [101, 'yes', 0])
+  const hasty = createServer({ key: receiver.key, cert: receiver.cert }, (socket) => {
+    socket.on('error', () => {})
+    socket.end(switching)
+  })
+  await new Promise<void>((resolve) => hasty.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => hasty.close())
+  const { port } = hasty.address() as AddressInfo
+  const ports = openGuard({ ...settings, OUTBOUND_PORTS: [port] }, { ca })
+  const long = { ...asked, body: Buffer.alloc(8 * 1024 * 1024) }
+  t.equal((await ports.ask(`https://127.0.0.1:${port}/`, long)).status, 101)
 })
 
 t.test('Retry-After is a number of seconds or a date', async (t) => {

@@ -52,6 +52,7 @@ function openChannel(
   return {
     name: 'email',
     schedule,
+    isIdempotent: false,
     concurrency: CONNECTIONS,
     async send(message, { address: to }, signal) {
       if (!isAddress(to)) return { is: 'refused', reason: 'not an address that mail can be sent to' }

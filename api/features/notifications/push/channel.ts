@@ -1,14 +1,14 @@
 import { type GuardOptions, openGuard, RefusedAddress } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
 import type { GuardSettings } from '../../../../lib/runtime/guarded-http/settings.ts'
 import { safeMessage } from '../../../../lib/runtime/log-error.ts'
-import type { ChannelDeps, ChannelPart, Outcome } from '../channel.ts'
+import { type ChannelDeps, type ChannelPart, notRead, type Outcome } from '../channel.ts'
 import { fcmSender } from './fcm.ts'
 import { type PushMessage, pushMessageOf } from './message.ts'
-import { type DeviceRow, devicesOf, dropDevice, findDevice, isOfKind } from './queries.ts'
+import { type DeviceRow, devicesOf, dropDevice, findDevice, isLeft, isOfKind } from './queries.ts'
 import type { PushSettings } from './settings.ts'
 import { webPusher } from './web-push.ts'
 
-/** Five seconds to two hours. A repetition replaces the message of before: both have one topic. */
+/** Five seconds to two hours. */
 const SCHEDULE = [5, 60, 300, 1800, 7200]
 const CONCURRENCY = 16
 
@@ -27,7 +27,8 @@ export function pushPart(
     async withhold(tx, { userId }, id) {
       const device = await findDevice(tx, id)
       if (!device || device.userId !== userId) return 'the user does not have the device any more'
-      return send[device.kind] ? undefined : 'the push service of the device is not configured'
+      if (!send[device.kind]) return 'the push service of the device is not configured'
+      return (await isLeft(tx, device)) ? 'the sign-in that registered the device has ended or lapsed' : undefined
     },
     // One service for all apps. Of browsers, each endpoint names its own.
     services: {
@@ -40,9 +41,12 @@ export function pushPart(
         : {
             name: 'push',
             schedule: options.schedule ?? SCHEDULE,
+            // By its topic: a later message replaces an earlier one.
+            isIdempotent: true,
             concurrency: CONCURRENCY,
             async send(message, { address: id }, signal) {
-              const device = await db.read({}, (tx) => findDevice(tx, id))
+              const device = await db.read({}, (tx) => findDevice(tx, id)).catch(notRead)
+              if (device && 'is' in device) return device
               // It may have changed hands since the delivery was claimed.
               if (!device || device.userId !== message.recipient.userId) {
                 return { is: 'refused', reason: 'the user does not have the device any more' }

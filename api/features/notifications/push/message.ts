@@ -16,7 +16,7 @@ export interface PushMessage {
   body: string
   /** A later message with the same one replaces an earlier one: 30 characters of base64url, as RFC 8030 §5.4 wants. */
   topic: string
-  /** Seconds that the push service keeps it for a device that is offline: not longer than its link lives. */
+  /** Seconds that the push service keeps it for a device that is offline. */
   ttl: number
 }
 
@@ -37,7 +37,7 @@ export function pushMessageOf(message: Rendered, nowMs: number = Date.now()): Pu
     title: cut(short.title, MAX_TITLE),
     body: cut(short.body, MAX_BODY),
     topic: cause,
-    ttl: ttlOf(linkExpiresAt, nowMs),
+    ttl: ttlOf(facts, nowMs),
   }
 }
 
@@ -58,8 +58,15 @@ function causeOf(facts: Facts): { cause: string; about: Record<string, string> }
   return { cause: invitation_id, about: { event_id, invitation_id } }
 }
 
-const ttlOf = (ends: Date | null, nowMs: number): number =>
-  ends === null ? DAY_SECONDS : Math.max(0, Math.min(DAY_SECONDS, Math.floor((ends.getTime() - nowMs) / 1000)))
+/**
+ * A day, or until the event begins. Not the life of the link: the message has none, and the invitee answers without it. An
+ * event that has begun still takes answers.
+ */
+function ttlOf(facts: Facts, nowMs: number): number {
+  if (facts.template !== 'EventInvitation.v1') return DAY_SECONDS
+  const untilStart = Math.floor((facts.startsAt.getTime() - nowMs) / 1000)
+  return untilStart > 0 ? Math.min(DAY_SECONDS, untilStart) : DAY_SECONDS
+}
 
 const withoutFragment = (url: string): string => url.split('#', 1)[0] ?? ''
 

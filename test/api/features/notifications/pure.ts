@@ -8,6 +8,7 @@ import {
   jittered,
   type Next,
   nextOf,
+  nextOfLost,
   pauseSeconds,
   REPEAT_SECONDS,
   receiverPauseSeconds,
@@ -60,9 +61,32 @@ const OUTCOMES: [string, Outcome, number, boolean, Partial<Next>][] = [
 ]
 for (const [name, outcome, attempts, mayHaveArrived, next] of OUTCOMES) {
   t.test(`what ${name} makes of a delivery`, async (t) => {
-    t.match(nextOf(outcome, { attempts, mayHaveArrived, schedule: [60, 300] }), next)
+    const attempt = { attempts, mayHaveArrived, schedule: [60, 300] }
+    t.match(nextOf(outcome, { ...attempt, isIdempotent: false }), next)
+    if (outcome.is !== 'unknown') t.match(nextOf(outcome, { ...attempt, isIdempotent: true }), next)
   })
 }
+
+t.test('silence of a receiver that knows repetitions is retried by the schedule, to its end', async (t) => {
+  const silence = (attempts: number, mayHaveArrived: boolean) =>
+    nextOf({ is: 'unknown', reason }, { attempts, mayHaveArrived, schedule: [5, 300], isIdempotent: true })
+  const waits = { state: 'pending', mayHaveArrived: true, endsPauses: false, pauses: undefined, reason }
+  t.match(silence(1, false), { ...waits, attempts: 1, afterSeconds: 5 })
+  t.match(silence(2, true), { ...waits, attempts: 2, afterSeconds: 300 })
+  t.match(silence(3, true), { state: 'uncertain', mayHaveArrived: true })
+  t.match(silence(3, false), { state: 'uncertain', mayHaveArrived: true })
+})
+
+t.test('an attempt that was lost with its worker has waited as long as its lease', async (t) => {
+  const lost = (attempts: number, isIdempotent: boolean, mayHaveArrived = attempts > 1) =>
+    nextOfLost({ attempts, mayHaveArrived, schedule: [5, 300], isIdempotent }, 150)
+  const waits = { state: 'pending', mayHaveArrived: true, reason: /the worker ended/ }
+  t.match(lost(1, false), { ...waits, afterSeconds: 0 })
+  t.match(lost(2, false), { state: 'uncertain' })
+  t.match(lost(1, true), { ...waits, afterSeconds: 0 })
+  t.match(lost(2, true), { ...waits, afterSeconds: 150 })
+  t.match(lost(3, true), { state: 'uncertain' })
+})
 
 t.test('pauses grow up to a quarter of an hour', async (t) => {
   t.strictSame([1, 2, 3, 5, 6, 50].map(pauseSeconds), [30, 60, 120, 480, 900, 900])

@@ -10,6 +10,7 @@ import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { httpsReceiver, type Received } from '../../../support/https-receiver.ts'
 import { notificationWorld, notifying } from '../../../support/notifications.ts'
+import { quietLog } from '../../../support/quiet-log.ts'
 
 const database = await testDatabase(t)
 const receiver = await httpsReceiver(t)
@@ -19,7 +20,9 @@ const env = {
   OUTBOUND_ALLOWED_ADDRESSES: '127.0.0.1/32',
   OUTBOUND_PORTS: `443,${receiver.port}`,
 }
-const parts = (schedule = [0, 0]) => [webhookPart({ settings, db: database.worker }, { ca, schedule })]
+const parts = (schedule = [0, 0], db = database.worker) => [
+  webhookPart({ settings, db, log: quietLog() }, { ca, schedule }),
+]
 
 t.test('the signature is that of the package, and both secrets verify while one is replaced', async (t) => {
   const [older, newer, other] = [newSecret(), newSecret(), newSecret()]
@@ -135,6 +138,89 @@ t.test('a repetition has the same id and bytes, and another signature', async (t
   t.ok(first && second && first.body.equals(second.body))
   if (second) t.ok(verified(world.secret, second))
   t.match(await world.show(), { failing_since: null, last_status: 204 })
+})
+
+t.test('a receiver that switches protocols is one that fails', async (t) => {
+  receiver.be((_, response) =>
+    response.socket?.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+  )
+  const world = await aWorld(t)
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  t.match(await world.ended('failed'), [{ attempts: 3, reason: 'the receiver answered 101' }])
+  t.match(await world.show(), { last_status: 101, failing_since: /Z$/ })
+})
+
+t.test('two attempts that were lost with their workers leave the rest of the schedule', async (t) => {
+  receiver.be(204)
+  const world = await aWorld(t)
+  await world.worker.stop()
+  const [soon, later, last] = [await world.invitation(), await world.invitation(), await world.invitation()]
+  await world.consume(
+    world.worker,
+    [soon, later, last].map((one) => world.due(one)),
+  )
+  const lost = (of: { id: string }, attempts: number) =>
+    world.rowsOf(
+      `update notification_deliveries set state = 'sending', attempts = $2, may_have_arrived = true,
+         next_attempt_at = now() - interval '1 second'
+       where notification_id = (select id from notifications where invitation_id = $1)`,
+      [of.id, attempts],
+    )
+  /** One after the other: a destination has one attempt in flight. */
+  const ended = async (of: { id: string }, attempts: number) => {
+    await lost(of, attempts)
+    const worker = notifying(t, database, parts([0, 0, 600]))
+    const row = await eventually('the end of the lease', async () => {
+      const [found] = await world.rowsOf(
+        `select state, attempts, round(extract(epoch from next_attempt_at - now()))::int as waits
+         from notification_deliveries d join notifications n on n.id = d.notification_id where n.invitation_id = $1`,
+        [of.id],
+      )
+      return found.state === 'sending' ? undefined : found
+    })
+    await worker.stop()
+    return row
+  }
+  await world.rowsOf(
+    `update notification_deliveries set next_attempt_at = now() + interval '1 hour' where org_id = $1`,
+    [world.orgId],
+  )
+  const { waits, ...waiting } = await ended(later, 3)
+  t.strictSame(waiting, { state: 'pending', attempts: 3 })
+  t.ok(waits > 380 && waits <= 510, `${waits} s: of 600, ± 10 %, less the lease`)
+  t.match(await ended(last, 4), { state: 'uncertain', attempts: 4 }, 'the schedule has an end')
+  await lost(soon, 2)
+  notifying(t, database, parts())
+  await world.ended('sent')
+  t.equal(world.mine().length, 1)
+  t.match(verified(world.secret, world.mine()[0] as Received), {
+    data: { invitation_id: formatId('invitation', soon.id) },
+  })
+})
+
+t.test('what was answered holds if it cannot be recorded, and what cannot be read is not sent', async (t) => {
+  receiver.be(204)
+  const world = await aWorld(t)
+  await database.admin.query('revoke update on webhooks from keepsake_worker')
+  t.teardown(() => database.admin.query('grant update on webhooks to keepsake_worker'))
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await world.ended('sent')
+  t.equal(world.mine().length, 1)
+  t.match(await world.show(), { last_status: null })
+  await world.worker.stop()
+  const blind = { ...database.worker, read: () => Promise.reject(new Error('away')) }
+  const worker = notifying(t, database, parts([600], blind))
+  await world.consume(worker, [world.due(await world.invitation())])
+  const [row] = await eventually('an attempt', async () => {
+    const rows = await world.rowsOf(
+      `select state, may_have_arrived, reason from notification_deliveries where org_id = $1 and attempts = 1
+         and state = 'pending'`,
+      [world.orgId],
+    )
+    return rows.length === 1 ? rows : undefined
+  })
+  t.strictSame(row, { state: 'pending', may_have_arrived: false, reason: 'not sent: away' })
+  t.equal(world.mine().length, 1)
 })
 
 t.test('410 disables at once; what it misses can be sent after it is enabled', async (t) => {
