@@ -330,10 +330,10 @@ interface Received<T extends EventType> {
 /** Reads what `toCloudEvent` wrote. Throws where the event is of another form than this version knows. */
 export function receivedEvent(event: CloudEvent): ReceivedEvent {
   const { type } = event
+  if (!isEventType(type)) throw new TypeError(`This version knows no event type ${type}`)
   const id = parseId('message', event.id)
   const orgId = parseId('organization', event.org_id)
-  if (!isEventType(type) || id === undefined || orgId === undefined)
-    throw new TypeError(`Not an event of ours: ${type}`)
+  if (id === undefined || orgId === undefined) throw new TypeError(`Not an event of ours: ${type}`)
   const { payload } = EVENTS[type]
   const { aggregate_version: aggregateVersion } = event
   const read = withUuids(payload, payload.parse(event.data))
