@@ -7,7 +7,8 @@ const targetId = publicIdOfAnyKind()
 
 /**
  * The domain events: `area` is part of the subject, `payload` is exactly what the interface specification §6.1 prints
- * (ids prefixed).
+ * (ids prefixed). A type stays here for a month after the last version that appends it: consumers park what they do not
+ * know.
  */
 export const EVENTS = {
   MediaUploaded: {

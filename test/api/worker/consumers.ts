@@ -270,8 +270,13 @@ t.test('a form of the payload that only a later version can read waits for it to
   const bus = openMemoryBus({ log })
   const running = start(t, bus, consumer)
   await publish(bus, event)
+  t.match(await parkedOf(consumer), [{ reason: /^Not readable/, attempts: 1 }])
+  // A later version had asked for it before this one got the turn back.
+  await admin.query('update parked_events set replay_at = now() where consumer = $1', [consumer.name])
+  running.wake()
+  await eventually('an attempt in vain', async () => (await parkedOf(consumer))[0].attempts === 2)
   await running.stop()
-  t.match(await parkedOf(consumer), [{ reason: /^Not readable/ }])
+  t.match(await parkedOf(consumer), [{ reason: /^Not readable/, replay_at: null }])
   restore()
   start(t, openMemoryBus({ log }), consumer)
   await eventually('nothing parked', async () => (await parkedOf(consumer)).length === 0)
@@ -402,6 +407,36 @@ t.test(
     const placeOf = (event: CloudEvent | undefined) => places.get(event ? uuidOf(event) : '') ?? -1
     const early = events.filter((event, i) => i % 2 === 1 && placeOf(event) < placeOf(events[i - 1]))
     t.strictSame(early, [], 'each second version after the first')
+  },
+)
+
+t.test(
+  'an event that is given up has no effect, what waits behind it follows, and it does not come back',
+  async (t) => {
+    const fails = ({ aggregateVersion }: ReceivedEvent) => {
+      if (aggregateVersion === 1) throw new PoisonMessage('bad picture')
+    }
+    const [one, two, well] = [recorder(fails), recorder(fails), recorder()]
+    const bus = openMemoryBus({ log })
+    startListening(t, bus, one, two, well)
+    const aggregate = newUuid()
+    const events = [1, 2, 3].map((version) => purged(aggregate, version))
+    const [guilty, next] = events as [CloudEvent, CloudEvent]
+    await publishAll(bus, events)
+    t.match(await cli('drop', next.id), { code: 3, err: new RegExp(`only waits behind ${guilty.id}`) })
+    const replies = await Promise.all([1, 2].map(() => cli('drop', guilty.id)))
+    const dropped = replies.flatMap(({ out }) => out?.dropped ?? [])
+    t.strictSame(dropped.sort(), [one.name, two.name].sort(), 'once for each consumer, by both commands together')
+    await eventually('nothing parked', async () => [...(await parkedOf(one)), ...(await parkedOf(two))].length === 0)
+    const again = openMemoryBus({ log })
+    startListening(t, again, one, two, well)
+    await publishAll(again, events)
+    for (const consumer of [one, two]) t.strictSame(await versionsOf(consumer), [2, 3])
+    t.strictSame(await versionsOf(well), [1, 2, 3])
+    const entry = { action: 'ADMIN_ACTION', org_id: org, details: { operation: 'drop event' } }
+    t.match(await auditsOf(guilty), [entry, entry])
+    t.equal((await auditsOf(guilty)).length, 2)
+    t.match(await cli('drop', guilty.id), { code: 3, err: /No consumer/ })
   },
 )
 
