@@ -7,7 +7,8 @@ const targetId = publicIdOfAnyKind()
 
 /**
  * The domain events: `area` is part of the subject, `payload` is exactly what the interface specification §6.1 prints
- * (ids prefixed).
+ * (ids prefixed). A type stays here for a month after the last version that appends it: consumers park what they do not
+ * know.
  */
 export const EVENTS = {
   MediaUploaded: {
@@ -330,10 +331,10 @@ interface Received<T extends EventType> {
 /** Reads what `toCloudEvent` wrote. Throws where the event is of another form than this version knows. */
 export function receivedEvent(event: CloudEvent): ReceivedEvent {
   const { type } = event
+  if (!isEventType(type)) throw new TypeError(`This version knows no event type ${type}`)
   const id = parseId('message', event.id)
   const orgId = parseId('organization', event.org_id)
-  if (!isEventType(type) || id === undefined || orgId === undefined)
-    throw new TypeError(`Not an event of ours: ${type}`)
+  if (id === undefined || orgId === undefined) throw new TypeError(`Not an event of ours: ${type}`)
   const { payload } = EVENTS[type]
   const { aggregate_version: aggregateVersion } = event
   const read = withUuids(payload, payload.parse(event.data))

@@ -36,6 +36,15 @@ export function sample(type: SampleType = 'MediaUploaded', filename = 'clip.mp4'
   return { subject: subjectOf({ area: 'media', org, aggregate, type }), event }
 }
 
+/** An event of a type that only a later version knows. */
+export function laterSample(): Sample {
+  const { subject, event } = sample()
+  return {
+    subject: subject.replace(/[^.]+$/, 'MediaFramed'),
+    event: { ...event, type: 'MediaFramed', data: { frame: 'gold' } },
+  }
+}
+
 /** As the relay does it: again until the bus has taken it. */
 export async function relay(bus: EventBus, { subject, event }: Sample): Promise<void> {
   for (const end = Date.now() + 60_000; ; await sleep(20)) {
@@ -104,6 +113,28 @@ export function eventBusContract(t: Test, open: () => EventBus): void {
     await soon('both', () => samples.slice(1).every((s) => seen.includes(s.event.id)))
     t.notOk(seen.includes(samples[0]?.event.id ?? ''))
   })
+
+  t.test(
+    'delivers an event of a type that this version does not know, however many types were asked for',
+    async (t) => {
+      for (const types of [['MediaUploaded'], ['MediaUploaded', 'MediaTranscoded']] as const) {
+        const samples = [laterSample(), sample('MediaPurged'), sample()] as const
+        const [later, unwanted, last] = samples
+        const seen: Delivery[] = []
+        const { bus } = await listening(t, [...types], async (batch) => {
+          seen.push(...batch.filter(({ event }) => samples.some((s) => s.event.id === event?.id)))
+        })
+        for (const s of samples) await relay(bus, s)
+        await soon('the last', () => seen.some(({ event }) => event?.id === last.event.id))
+        t.strictSame(
+          seen.map(({ event }) => event?.id),
+          [later.event.id, last.event.id],
+          `without ${unwanted.event.type}, for ${types.join()}`,
+        )
+        t.match(seen[0], { event: later.event, subject: later.subject, attempt: 1 })
+      }
+    },
+  )
 
   t.test('drops the same id published again', async (t) => {
     const one = sample()

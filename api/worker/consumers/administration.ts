@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import { formatId, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { insertAudit } from '../../audit/queries.ts'
 import { type Commands, idOf, textOf } from '../../command-line/command.ts'
@@ -12,7 +12,7 @@ import {
   stillParked,
   wakeReplay,
 } from './administration-queries.ts'
-import { type ListedMessage, timeOf } from './queries.ts'
+import { forgetSuspicion, type ListedMessage, timeOf, unpark } from './queries.ts'
 
 const MAX_LISTED = 200
 const REQUESTED_AT_ONCE = 100
@@ -71,6 +71,15 @@ export const deadLetterCommands: Commands = {
     help: ['dead-letters replay --consumer CONSUMER', 'the same with all events that the consumer could not handle'],
     run: ({ db }, _, options) => replay(db, { consumer: textOf(options, 'consumer') ?? '' }),
   },
+  'dead-letters drop': {
+    args: ['MESSAGE'],
+    help: [
+      'dead-letters drop MESSAGE',
+      'give such an event up: for each consumer that could not handle it, it counts as handled,',
+      'without its effects; what waits behind it follows',
+    ],
+    run: ({ db }, [message = '']) => drop(db, idOf('message', message)),
+  },
 }
 
 async function findOrFail(db: Database, messageId: Uuid): Promise<ListedMessage[]> {
@@ -112,21 +121,48 @@ export async function replay(db: Database, chosen: Chosen, patienceMs = PATIENCE
 
 async function requestBatch(tx: Tx, chosen: Chosen, before: string): Promise<Requested[]> {
   const requested = await requestReplays(tx, { ...chosen, before, limit: REQUESTED_AT_ONCE })
-  for (const { messageId, consumer, orgId } of requested) {
-    await insertAudit(tx, {
-      orgId,
-      actorId: null,
-      action: 'ADMIN_ACTION',
-      resourceType: 'message',
-      resourceId: messageId,
-      result: 'success',
-      context: null,
-      details: { operation: 'replay event', consumer },
-    })
-  }
+  for (const one of requested) await audit(tx, 'replay event', one)
   // Also without a new request: a notification may have been lost.
   await wakeReplay(tx)
   return requested
+}
+
+const audit = (tx: Tx, operation: 'replay event' | 'drop event', { messageId, consumer, orgId }: Requested) =>
+  insertAudit(tx, {
+    orgId,
+    actorId: null,
+    action: 'ADMIN_ACTION',
+    resourceType: 'message',
+    resourceId: messageId,
+    result: 'success',
+    context: null,
+    details: { operation, consumer },
+  })
+
+/** A worker that is about to handle it finds no row any more, or has handled it before: then it is not dropped. */
+async function drop(db: Database, messageId: Uuid): Promise<object> {
+  const rows = await findOrFail(db, messageId)
+  const [waiting] = rows
+  const failed = rows.filter(({ reason }) => reason !== null)
+  if (waiting && failed.length === 0)
+    throw new Problem('CONFLICT', `It only waits behind ${formatId('message', waiting.firstId)} of the same aggregate`)
+  const dropped = await db.inTransaction({}, async (tx) => {
+    const gone: string[] = []
+    for (const { consumer, event } of failed) {
+      if (!(await unpark(tx, consumer, messageId))) continue
+      await forgetSuspicion(tx, consumer, [{ messageId }])
+      await audit(tx, 'drop event', { messageId, consumer, orgId: orgOf(event) })
+      gone.push(consumer)
+    }
+    await wakeReplay(tx)
+    return gone
+  })
+  return { dropped }
+}
+
+function orgOf(event: unknown): Uuid | null {
+  const given = typeof event === 'object' && event !== null && 'org_id' in event ? event.org_id : undefined
+  return (typeof given === 'string' && parseId('organization', given)) || null
 }
 
 /** `waiting`: the worker has not got to them yet. */

@@ -7,6 +7,7 @@ import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import type { Consumer } from './consumer.ts'
 import { isCanceled, isTransient, TurnLost } from './failure.ts'
+import { replayWhatIsReadable } from './later-version.ts'
 import { messageOf, type ReceivedMessage, readParked } from './message.ts'
 import {
   countAttempt,
@@ -14,7 +15,7 @@ import {
   hasTurn,
   isReceived,
   markReplayFailed,
-  nextReplay,
+  nextReplays,
   type ParkedMessage,
   park,
   takeFresh,
@@ -30,6 +31,12 @@ const SUSPICIOUS = 5
 /** After an event was parked because its statement took too long; doubles with each attempt. */
 const SLOW_SECONDS = 60
 const MAX_SLOW_SECONDS = 3600
+/** Looked up at once. */
+const REPLAYS = 100
+/** Characters. */
+const MAX_REASON = 1000
+/** Reasons that are logged once each. */
+const MAX_TOLD = 100
 const NO_ANSWER = 'Every attempt ended without an answer'
 
 export interface HandlerDeps {
@@ -49,12 +56,14 @@ export interface Handling {
 export interface Handler {
   /** Resolves when each message is handled or parked. */
   handle(batch: readonly Delivery[], how: Handling): Promise<void>
-  /** Handles the parked messages that are to be replayed. */
+  /** Handles the parked messages that are to be replayed, and those that only an earlier version could not read. */
   replay(how: Handling): Promise<void>
 }
 
 export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, consumer: Consumer): Handler {
   const { name } = consumer
+  /** Reasons of what could not be read. */
+  const told = new Set<string>()
   let last: Promise<unknown> = Promise.resolve()
   function inTurn(work: () => Promise<void>): Promise<void> {
     const mine = last.then(work)
@@ -69,7 +78,7 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     const isSuspicious = messages.some(({ deliveries }) => deliveries > SUSPICIOUS)
     // An unreadable message is parked in its place: events of its aggregate before it are handled, those after it wait.
     for (const part of partsOf(messages)) {
-      if (part[0]?.problem !== undefined) await parkOne(part[0], part[0].problem, 1, how)
+      if (part[0]?.problem !== undefined) await parkUnread(part[0], part[0].problem, how)
       else if (isSuspicious) for (const message of part) await settleSuspect(message, how)
       else await settle(part, how)
     }
@@ -103,6 +112,16 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     await parkOne(message, safeMessage(error), attempts, how, againSeconds(error, attempts))
   }
 
+  async function parkUnread(message: ReceivedMessage, problem: string, how: Handling): Promise<void> {
+    await parkOne(message, problem, 1, how)
+    const reason = problem.slice(0, MAX_REASON)
+    // A type that a later version brings may be frequent while the upgrade is under way.
+    if (told.has(reason) || told.size === MAX_TOLD) return
+    told.add(reason)
+    const event = message.messageId
+    log.error({ consumer: name, event, reason }, 'an event was parked; others with this reason are not logged')
+  }
+
   /** One at a time, each counted before: an event at which the process dies again and again must not stop the others. */
   async function settleSuspect(message: ReceivedMessage, how: Handling): Promise<void> {
     let before = 0
@@ -131,7 +150,7 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
       db.inTransaction({}, async (tx) => {
         // What is marked as received was handled before, perhaps under a version that could read it.
         if (await isReceived(tx, name, message.messageId)) return
-        await park(tx, name, [message], { reason: reason.slice(0, 1000), attempts, againSeconds: again })
+        await park(tx, name, [message], { reason: reason.slice(0, MAX_REASON), attempts, againSeconds: again })
         await checkTurn(tx, how)
       }),
     )
@@ -184,14 +203,12 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     if (error !== undefined) throw error
   }
 
-  /** False when nothing is to be replayed. */
-  async function replayNext(how: Handling): Promise<boolean> {
-    const parked = await db.read({}, (tx) => nextReplay(tx, name))
-    if (!parked) return false
+  /** A message that was replayed or deleted in the meantime has no effect. */
+  async function replayOne(parked: ParkedMessage, how: Handling): Promise<void> {
     const error = await attemptReplay(parked, how)
-    if (error === undefined) return true
+    if (error === undefined) return
     log.error({ err: error, consumer: name, event: parked.messageId }, 'a parked event failed again')
-    const reason = safeMessage(error).slice(0, 1000)
+    const reason = safeMessage(error).slice(0, MAX_REASON)
     await untilDone(how, () =>
       db.inTransaction({}, async (tx) => {
         const again = againSeconds(error, parked.attempts + 1)
@@ -200,7 +217,6 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
         await checkTurn(tx, how)
       }),
     )
-    return true
   }
 
   async function attemptReplay(parked: ParkedMessage, how: Handling): Promise<unknown> {
@@ -214,13 +230,16 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     let handled = 0
     const error = await attempt(how, async () => {
       handled = await db.inTransaction({}, async (tx) => {
+        // An earlier version parks events of unknown types for every consumer. One that does not want them drops them here.
         const isFresh = await unpark(tx, name, parked.messageId)
         const events = isFresh && consumer.types.includes(event.type) ? [event] : []
         if (events.length > 0) await consumer.handle(tx, events)
         await forgetSuspicion(tx, name, [parked])
         await checkTurn(tx, how)
+        failpoint('consumer.replaying')
         return events.length
       })
+      failpoint('consumer.replayed')
     }).catch(unlessStopped(parked))
     done(handled)
     return error
@@ -229,12 +248,12 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
   return {
     handle: (batch, how) => inTurn(() => handle(batch, how)),
     async replay(how) {
-      // A batch that has arrived meanwhile is handled before the next one.
-      let isMore = true
-      while (isMore) {
-        await inTurn(async () => {
-          isMore = await replayNext(how)
-        })
+      await replayWhatIsReadable({ db, log }, name)
+      while (true) {
+        const next = await db.read({}, (tx) => nextReplays(tx, name, REPLAYS))
+        if (next.length === 0) return
+        // A batch that has arrived meanwhile is handled before the next one.
+        for (const parked of next) await inTurn(() => replayOne(parked, how))
       }
     },
   }

@@ -12,6 +12,9 @@ export interface ReceivedMessage extends Message {
   deliveries: number
 }
 
+/** Begins the reason of what this version could not read, and a later one may. Earlier versions wrote the same. */
+export const NOT_READABLE = 'Not readable: '
+
 /** Characters of a message that is not an event of ours: enough to see where it comes from. */
 const MAX_TEXT = 16_384
 
@@ -40,7 +43,7 @@ function read(event: CloudEvent): Pick<ReceivedMessage, 'aggregateId' | 'stored'
   try {
     return { aggregateId, stored, event: receivedEvent(event), problem: undefined }
   } catch (error) {
-    return { aggregateId, stored, event: undefined, problem: `Not readable: ${safeMessage(error)}` }
+    return { aggregateId, stored, event: undefined, problem: NOT_READABLE + safeMessage(error) }
   }
 }
 

@@ -105,15 +105,39 @@ const IS_FIRST = sql`not exists (select from ${parkedEvents} as older where olde
   and older.aggregate_id = parked.aggregate_id and older.position < parked.position)`
 
 /**
- * The first parked message that is to be handled now: an administrator asked for it, its statement took too long some
- * time ago, or it waited behind one that is gone. Only the oldest of an aggregate is.
+ * The first parked messages that are to be handled now: a replay was asked for, the statement took too long some time
+ * ago, or it waited behind one that is gone. Only the oldest of an aggregate is. Several, because a query looks at all that
+ * the consumer has parked.
  */
-export async function nextReplay(tx: Tx, consumer: string): Promise<ParkedMessage | undefined> {
+export async function nextReplays(tx: Tx, consumer: string, limit: number): Promise<ParkedMessage[]> {
   const { rows } = await tx.execute<ParkedMessage & Record<string, unknown>>(sql`
     select ${PARKED} from ${parkedEvents} as parked
     where parked.consumer = ${consumer} and (parked.replay_at <= now() or parked.reason is null) and ${IS_FIRST}
-    order by parked.position limit 1`)
-  return rows[0]
+    order by parked.position limit ${limit}`)
+  return rows
+}
+
+/**
+ * Parked messages of these types whose reason begins so, and of which no replay is asked for, in the order in which they
+ * were parked, behind the position `after`.
+ */
+export async function findUnread(
+  tx: Tx,
+  o: { consumer: string; types: readonly string[]; reason: string; after: number; limit: number },
+): Promise<{ messageId: Uuid; position: number; event: unknown }[]> {
+  const { rows } = await tx.execute<{ messageId: Uuid; position: number; event: unknown }>(sql`
+    select message_id as "messageId", position::float8 as position, event from ${parkedEvents}
+    where consumer = ${o.consumer} and starts_with(reason, ${o.reason}) and replay_at is null
+      and event->>'type' = any(${sql.param(o.types)}::text[]) and position > ${o.after}
+    order by position limit ${o.limit}`)
+  return rows
+}
+
+/** Asks for a replay of these, where none is asked for, and returns of how many. */
+export async function replayUnread(tx: Tx, consumer: string, messageIds: readonly Uuid[]): Promise<number> {
+  const { rowCount } = await tx.execute(sql`update ${parkedEvents} set replay_at = now()
+    where consumer = ${consumer} and message_id = any(${sql.param(messageIds)}::uuid[]) and replay_at is null`)
+  return rowCount ?? 0
 }
 
 /** Marks a parked message as received and deletes it; false where it was received or deleted in the meantime. */

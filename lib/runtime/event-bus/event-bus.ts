@@ -15,7 +15,10 @@ export interface Delivery {
 export interface SubscribeOptions {
   /** Durable name: the bus keeps the position in the stream under it. */
   consumer: string
-  /** Event types to deliver; all others are skipped. What is not a CloudEvent is delivered. */
+  /**
+   * Event types to deliver; all others that this version knows are skipped. What is not a CloudEvent is delivered, and an
+   * event of a type that this version does not know.
+   */
   types: readonly string[]
   /** Maximum number of messages that the handler gets at a time; 100 by default. */
   batch?: number

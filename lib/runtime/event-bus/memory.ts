@@ -1,5 +1,6 @@
 import type { CloudEvent } from '../../contract/events.ts'
 import type { Log } from '../log.ts'
+import { isFor } from './delivered.ts'
 import type { Delivery, EventBus, HandleBatch, SubscribeOptions } from './event-bus.ts'
 import { BATCH, checkConsumer, checkSubject } from './names.ts'
 
@@ -40,7 +41,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
   async function publish(subject: string, event: CloudEvent): Promise<undefined> {
     checkSubject(subject)
     if (closed) throw new Error('The event bus is closed')
-    const wanted = [...consumers.values()].filter((c) => c.subscriptions[0]?.options.types.includes(event.type))
+    const wanted = [...consumers.values()].filter((c) => isFor(c.subscriptions[0]?.options.types ?? [], event))
     const results = await Promise.allSettled(wanted.map((consumer) => deliverOnce(consumer, subject, event)))
     const failures = results.flatMap((r) => (r.status === 'rejected' ? [r.reason as unknown] : []))
     if (failures.length > 0) throw new AggregateError(failures, `${failures.length} consumers of ${event.id} failed`)

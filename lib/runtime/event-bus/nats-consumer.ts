@@ -3,6 +3,7 @@ import type { Consumer, ConsumerMessages, JetStreamClient, JetStreamManager, JsM
 import { CloudEvent, STREAM } from '../../contract/events.ts'
 import { failpoint } from '../failpoint.ts'
 import type { Log } from '../log.ts'
+import { isFor } from './delivered.ts'
 import type { Delivery, HandleBatch, SubscribeOptions } from './event-bus.ts'
 import { BATCH } from './names.ts'
 import { ensureConsumer } from './nats-streams.ts'
@@ -119,7 +120,7 @@ export async function consume(
       for (const message of held) message.working()
     }, ackWaitMs / 3)
     try {
-      const wanted = batch.map(deliveryOf).filter(({ event }) => !event || types.includes(event.type))
+      const wanted = batch.map(deliveryOf).filter(({ event }) => !event || isFor(types, event))
       if (wanted.length > 0) {
         await untilHandled(wanted)
         failpoint('bus.handled')

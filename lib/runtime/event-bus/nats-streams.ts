@@ -77,21 +77,20 @@ async function addStream(jsm: JetStreamManager, config: Partial<StreamConfig>): 
 
 /**
  * Creates or updates the durable consumer. The client counts attempts, not the server's `max_deliver`: the server would
- * drop a message whose last attempt killed the process. One subject or none: with several, the server delivers a tenth
- * where many aggregates have events; the client skips the other types.
+ * drop a message whose last attempt killed the process. Without a filter, also for a single type: the server moves a
+ * consumer past what its filter leaves out, so that a type that a later version adds would be lost while this version has
+ * the turn. With several subjects in a filter, it delivers a tenth where many aggregates have events.
  */
 export async function ensureConsumer(
   jsm: JetStreamManager,
-  options: SubscribeOptions,
+  { consumer }: Pick<SubscribeOptions, 'consumer'>,
   ackWaitMs: number,
 ): Promise<void> {
-  const only = options.types.length === 1 ? options.types[0] : undefined
-  const filter = only === undefined ? undefined : `memory.v1.*.*.*.${only}`
-  const wanted = { ack_wait: nanos(ackWaitMs), ...(filter !== undefined && { filter_subject: filter }) }
-  const found = await findConsumer(jsm, options.consumer)
+  const wanted = { ack_wait: nanos(ackWaitMs) }
+  const found = await findConsumer(jsm, consumer)
   if (!found) {
     await jsm.consumers.add(STREAM, {
-      durable_name: options.consumer,
+      durable_name: consumer,
       ack_policy: AckPolicy.Explicit,
       deliver_policy: DeliverPolicy.All,
       replay_policy: ReplayPolicy.Instant,
@@ -101,9 +100,9 @@ export async function ensureConsumer(
     return
   }
   const { filter_subject, filter_subjects, ...rest } = found
-  const isSame = (filter_subject ?? '') === (filter ?? '') && (filter_subjects ?? []).length === 0
+  const isSame = !filter_subject && (filter_subjects ?? []).length === 0
   if (isSame && found.ack_wait === wanted.ack_wait) return
-  await jsm.consumers.update(STREAM, options.consumer, { ...rest, ...NO_FILTERS, ...wanted })
+  await jsm.consumers.update(STREAM, consumer, { ...rest, ...NO_FILTERS, ...wanted })
 }
 
 /** An update takes over what is not mentioned, and undefined is not sent. */

@@ -204,16 +204,21 @@ t.test('when an older copy of the stream is put back, nothing is lost', async (t
   }
 })
 
+/** Consumers in a process of their own, perhaps of a version that does not know a type. */
+function spawnWorker(t: Test, failpoint: string, unknown = '') {
+  const program = new URL('../../support/dying-worker.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [program, server.url, url, failpoint, unknown], { stdio: 'ignore' })
+  t.teardown(() => void child.kill('SIGKILL'))
+  return child
+}
+async function dying(t: Test, failpoint: string): Promise<void> {
+  t.strictSame(await once(spawnWorker(t, failpoint), 'exit'), [null, 'SIGKILL'], failpoint)
+}
+
 t.test(
   'a worker that dies between the effect and the acknowledgement leaves one effect, and order holds',
   async (t) => {
     const [well, sick] = [newUuid(), newUuid()]
-    const dying = async (failpoint: string) => {
-      const program = new URL('../../support/dying-worker.ts', import.meta.url).pathname
-      const child = spawn(process.execPath, [program, server.url, url, failpoint], { stdio: 'ignore' })
-      t.teardown(() => void child.kill('SIGKILL'))
-      t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'], failpoint)
-    }
     const bus = openNatsBus({ url: server.url, log })
     const relay = startRelay({ db: worker, bus, log, react: async () => {} }, { pollMs: 20 })
     const isEmpty = async () => (await countOutbox('published_at is null')) === 0
@@ -226,12 +231,12 @@ t.test(
     await tidy.stop()
     await writeAll([well], [1, 2])
     await eventually('published', isEmpty)
-    await dying('bus.handled')
+    await dying(t, 'bus.handled')
     t.ok((await effects([well])) > 0, 'after the commit')
     await writeAll([sick], [1, POISON, POISON + 1])
     await writeAll([well], [3])
     await eventually('published', isEmpty)
-    await dying('consumer.parked')
+    await dying(t, 'consumer.parked')
     await relay.stop()
     await bus.close()
     startWorker(t)
@@ -242,6 +247,48 @@ t.test(
     t.strictSame(await parked(), [{ reason: 'bad picture' }, { reason: null }])
     await isInOrder(t, [well], upTo(3))
     await isInOrder(t, [sick], [1])
+  },
+)
+
+t.test(
+  'in an upgrade, what the version before does not know has its effects once, whenever a worker dies',
+  async (t) => {
+    const [one, two] = [newUuid(), newUuid()]
+    const old = spawnWorker(t, '', 'MediaPurged')
+    const ended = once(old, 'exit')
+    await eventually('the turn of the version before', async () => {
+      const { rowCount } =
+        await admin.query(`select from pg_locks where locktype = 'advisory' and granted and objsubid = 2
+        and database = (select oid from pg_database where datname = current_database())`)
+      return rowCount === 1
+    })
+    const parked = async () =>
+      (
+        await admin.query(
+          `select reason ~ '^Not readable' as is_unread, replay_at is not null as is_due from parked_events
+           where aggregate_id = any ($1) order by position`,
+          [[one, two]],
+        )
+      ).rows
+    // A worker of this version publishes, and waits for the turn.
+    const waiting = startWorker(t)
+    await writeAll([one, two], [1, 2])
+    await eventually('all parked', async () => (await parked()).length === 4)
+    t.strictSame(await parked(), Array(4).fill({ is_unread: true, is_due: false }))
+    await waiting.stop()
+    old.kill('SIGKILL')
+    await ended
+    await dying(t, 'consumer.readable')
+    t.strictSame(await parked(), Array(4).fill({ is_unread: true, is_due: true }))
+    await dying(t, 'consumer.replaying')
+    t.equal(await effects([one, two]), 0)
+    await dying(t, 'consumer.replayed')
+    t.equal(await effects([one, two]), 1)
+    for (const _ of [1, 2]) startWorker(t)
+    await writeAll([one, two], [3])
+    await handled([one, two], 6)
+    await isInOrder(t, [one, two], upTo(3))
+    t.strictSame(await parked(), [])
   },
 )
 

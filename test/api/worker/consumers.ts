@@ -7,14 +7,16 @@ import { replay } from '../../../api/worker/consumers/administration.ts'
 import type { Consumer } from '../../../api/worker/consumers/consumer.ts'
 import { startConsumers } from '../../../api/worker/consumers/start.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
-import { type CloudEvent, type ReceivedEvent, subjectOf, toCloudEvent } from '../../../lib/contract/events.ts'
+import { type CloudEvent, EVENTS, type ReceivedEvent, subjectOf, toCloudEvent } from '../../../lib/contract/events.ts'
 import { formatId, newUuid, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { type EventBus, PoisonMessage } from '../../../lib/runtime/event-bus/event-bus.ts'
 import { openMemoryBus } from '../../../lib/runtime/event-bus/memory.ts'
 import { commandLine, type Outcome } from '../../support/command-line.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
+import { asOlderVersion } from '../../support/older-version.ts'
 import { quietLog } from '../../support/quiet-log.ts'
+import { readableLog } from '../../support/readable-log.ts'
 
 const { worker, admin, url } = await testDatabase(t)
 await admin.query(`create table effects (place bigint generated always as identity, consumer text, id uuid, version int);
@@ -54,6 +56,7 @@ const purged = (aggregate: Uuid, version: number): CloudEvent =>
   })
 const subject = subjectOf({ area: 'media', org, aggregate: newUuid(), type: 'MediaPurged' })
 const publish = (bus: EventBus, event: CloudEvent) => bus.publish(subject, event)
+const publishAll = (bus: EventBus, events: readonly CloudEvent[]) => Promise.all(events.map((e) => publish(bus, e)))
 const uuidOf = (event: CloudEvent) => parseId('message', event.id) as Uuid
 
 function start(t: Test, bus: EventBus, ...consumers: Consumer[]) {
@@ -66,6 +69,8 @@ const effectsOf = async ({ name }: Consumer) =>
     id: Uuid
     version: number
   }[]
+const auditsOf = async (event: CloudEvent) =>
+  (await admin.query('select * from audit_log where resource_id = $1', [uuidOf(event)])).rows
 const parkedOf = async ({ name }: Consumer) =>
   (await admin.query('select * from parked_events where consumer = $1 order by position', [name])).rows
 
@@ -201,6 +206,114 @@ t.test('an event of a form that this version cannot read is parked', async (t) =
   t.match(await parkedOf(consumer), [{ reason: /^Not readable/, event: String }, { reason: null }])
 })
 
+const transcoded = (aggregate: Uuid, version: number): CloudEvent =>
+  toCloudEvent({
+    id: newUuid(),
+    orgId: org,
+    area: 'media',
+    aggregateId: aggregate,
+    aggregateVersion: version,
+    type: 'MediaTranscoded',
+    payload: { media_id: aggregate, variants: {} },
+    createdAt: new Date(),
+    traceparent: null,
+  })
+/** The consumer of a later version, which wants one more type. */
+const grown = (consumer: Consumer): Consumer => ({ ...consumer, types: [...consumer.types, 'MediaTranscoded'] })
+const versionsOf = async (consumer: Consumer) => (await effectsOf(consumer)).map(({ version }) => version)
+
+t.test('a type that only a later version knows waits for it, which handles each event once and in order', async (t) => {
+  const [consumer, other] = [recorder(), recorder()]
+  const [changed, same] = [newUuid(), newUuid()]
+  const first = transcoded(changed, 1)
+  const events = [first, purged(changed, 2), transcoded(changed, 3), purged(same, 9)]
+  const reason = /^Not readable: This version knows no event type MediaTranscoded$/
+  const waiting = [
+    { message_id: uuidOf(first), event: first, aggregate_id: changed, reason, attempts: 1, replay_at: null },
+    { reason: null },
+    { reason, attempts: 1, replay_at: null },
+  ]
+  const restore = asOlderVersion('MediaTranscoded')
+  t.teardown(restore)
+  for (const round of ['the first', 'another pod']) {
+    const bus = openMemoryBus({ log })
+    const running = start(t, bus, consumer, other)
+    if (round === 'the first') await publishAll(bus, events)
+    running.wake()
+    await running.stop()
+    for (const one of [consumer, other]) {
+      t.match(await parkedOf(one), waiting, round)
+      t.strictSame(await versionsOf(one), [9], 'the other aggregate goes on')
+    }
+  }
+  restore()
+  for (const round of ['upgraded', 'delivered again']) {
+    const bus = openMemoryBus({ log })
+    const running = start(t, bus, grown(consumer), other)
+    await eventually(
+      'nothing parked',
+      async () => [...(await parkedOf(consumer)), ...(await parkedOf(other))].length === 0,
+    )
+    if (round === 'delivered again') await publishAll(bus, events)
+    t.strictSame(await versionsOf(consumer), [9, 1, 2, 3], round)
+    t.strictSame(await versionsOf(other), [9, 2], 'what it does not want is gone without effect')
+    await running.stop()
+  }
+  t.strictSame(await auditsOf(first), [], 'no administrator has asked for it')
+})
+
+t.test('a form of the payload that only a later version can read waits for it too', async (t) => {
+  const consumer = recorder()
+  const event = purged(newUuid(), 1)
+  const restore = asOlderVersion('MediaPurged', { area: 'media', payload: EVENTS.MediaTranscoded.payload })
+  t.teardown(restore)
+  const bus = openMemoryBus({ log })
+  const running = start(t, bus, consumer)
+  await publish(bus, event)
+  t.match(await parkedOf(consumer), [{ reason: /^Not readable/, attempts: 1 }])
+  // A later version had asked for it before this one got the turn back.
+  await admin.query('update parked_events set replay_at = now() where consumer = $1', [consumer.name])
+  running.wake()
+  await eventually('an attempt in vain', async () => (await parkedOf(consumer))[0].attempts === 2)
+  await running.stop()
+  t.match(await parkedOf(consumer), [{ reason: /^Not readable/, replay_at: null }])
+  restore()
+  start(t, openMemoryBus({ log }), consumer)
+  await eventually('nothing parked', async () => (await parkedOf(consumer)).length === 0)
+  t.strictSame(await versionsOf(consumer), [1])
+})
+
+t.test('many of them are handled once each, also when two processes start at once and none has the turn', async (t) => {
+  const consumer = recorder()
+  const events = Array.from({ length: 210 }, (_, i) => transcoded(newUuid(), i))
+  const restore = asOlderVersion('MediaTranscoded')
+  t.teardown(restore)
+  const bus = openMemoryBus({ log })
+  const running = start(t, bus, consumer)
+  await publishAll(bus, events)
+  await running.stop()
+  t.equal((await parkedOf(consumer)).length, events.length)
+  restore()
+  for (const _ of [1, 2]) start(t, openMemoryBus({ log }), grown(consumer))
+  await eventually('nothing parked', async () => (await parkedOf(consumer)).length === 0)
+  t.strictSame((await effectsOf(consumer)).map(({ id }) => id).sort(), events.map(uuidOf).sort())
+})
+
+t.test('what could not be read is logged once for each reason', async (t) => {
+  const { log, logged } = readableLog()
+  const consumer = recorder()
+  const strange = [1, 2].map((version) => ({ ...purged(newUuid(), version), org_id: 'x' }))
+  const later = [1, 2, 3].map((version) => transcoded(newUuid(), version))
+  t.teardown(asOlderVersion('MediaTranscoded'))
+  const bus = openMemoryBus({ log })
+  const running = startConsumers({ db: worker, url, bus, log, ...openWorkerMetrics(worker) }, [consumer])
+  t.teardown(() => running.stop())
+  await publishAll(bus, [...strange, ...later])
+  const lines = logged.filter(({ msg }) => /^an event was parked/.test(String(msg)))
+  t.match(lines, [{ reason: /Not an event of ours/ }, { reason: /knows no event type/, consumer: consumer.name }])
+  t.equal(lines.length, 2)
+})
+
 t.test('a consumer that is stopped refuses what it has not handled', async (t) => {
   const consumer = recorder(() => {
     throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' })
@@ -221,9 +334,6 @@ function startListening(t: Test, bus: EventBus, ...consumers: Consumer[]) {
   return running
 }
 const cli = (...args: string[]) => commandLine(['dead-letters', ...args], { DATABASE_URL: url })
-const auditsOf = async (event: CloudEvent) =>
-  (await admin.query('select * from audit_log where resource_id = $1', [uuidOf(event)])).rows
-const publishAll = (bus: EventBus, events: readonly CloudEvent[]) => Promise.all(events.map((e) => publish(bus, e)))
 
 t.test('an administrator sees what is parked, and has it replayed in order, however often they ask', async (t) => {
   let isFixed = false
@@ -297,6 +407,36 @@ t.test(
     const placeOf = (event: CloudEvent | undefined) => places.get(event ? uuidOf(event) : '') ?? -1
     const early = events.filter((event, i) => i % 2 === 1 && placeOf(event) < placeOf(events[i - 1]))
     t.strictSame(early, [], 'each second version after the first')
+  },
+)
+
+t.test(
+  'an event that is given up has no effect, what waits behind it follows, and it does not come back',
+  async (t) => {
+    const fails = ({ aggregateVersion }: ReceivedEvent) => {
+      if (aggregateVersion === 1) throw new PoisonMessage('bad picture')
+    }
+    const [one, two, well] = [recorder(fails), recorder(fails), recorder()]
+    const bus = openMemoryBus({ log })
+    startListening(t, bus, one, two, well)
+    const aggregate = newUuid()
+    const events = [1, 2, 3].map((version) => purged(aggregate, version))
+    const [guilty, next] = events as [CloudEvent, CloudEvent]
+    await publishAll(bus, events)
+    t.match(await cli('drop', next.id), { code: 3, err: new RegExp(`only waits behind ${guilty.id}`) })
+    const replies = await Promise.all([1, 2].map(() => cli('drop', guilty.id)))
+    const dropped = replies.flatMap(({ out }) => out?.dropped ?? [])
+    t.strictSame(dropped.sort(), [one.name, two.name].sort(), 'once for each consumer, by both commands together')
+    await eventually('nothing parked', async () => [...(await parkedOf(one)), ...(await parkedOf(two))].length === 0)
+    const again = openMemoryBus({ log })
+    startListening(t, again, one, two, well)
+    await publishAll(again, events)
+    for (const consumer of [one, two]) t.strictSame(await versionsOf(consumer), [2, 3])
+    t.strictSame(await versionsOf(well), [1, 2, 3])
+    const entry = { action: 'ADMIN_ACTION', org_id: org, details: { operation: 'drop event' } }
+    t.match(await auditsOf(guilty), [entry, entry])
+    t.equal((await auditsOf(guilty)).length, 2)
+    t.match(await cli('drop', guilty.id), { code: 3, err: /No consumer/ })
   },
 )
 
