@@ -13,32 +13,38 @@ import { legalHolds, retentionRuns } from '../db/schema/retention.ts'
 import { uploads } from '../db/schema/uploads.ts'
 import type { FolderKind } from './folder-plan.ts'
 
-const asId = sql`g.row::uuid`
+type Named = (rows: readonly string[]) => SQL
 
-/** Whether anything governs the folder whose row is named `g.row`, by kind. As keepsake_worker, which sees every organization. */
-const GOVERNED: Record<FolderKind, SQL> = {
+const ids = (rows: readonly string[]) => sql`any(${sql.param([...rows])}::uuid[])`
+const names = (rows: readonly string[]) => sql`any(${sql.param([...rows])}::text[])`
+
+/**
+ * What governs folders, by kind: the rows of the given ones. By lists, each of which has an index: for a subquery per folder
+ * Postgres reads whole tables. As keepsake_worker, which sees every organization.
+ */
+const GOVERNED: Record<FolderKind, Named> = {
   // An upload session whose storage was released has left nothing but its media item.
-  media: sql`exists (select from ${media} where id = ${asId})
-    or exists (select from ${objectIntents} where media_id = ${asId})
-    or exists (select from ${uploads} where media_id = ${asId} and storage_released_at is null)
-    or exists (select from ${purgedMedia} where media_id = ${asId})`,
-  staging: sql`exists (select from ${uploads} where id = ${asId})`,
-  highlight: sql`exists (select from ${highlights} where id = ${asId})`,
+  media: (rows) => sql`select id::text as row from ${media} where id = ${ids(rows)}
+    union all select media_id::text from ${objectIntents} where media_id = ${ids(rows)}
+    union all select media_id::text from ${uploads} where media_id = ${ids(rows)} and storage_released_at is null
+    union all select media_id::text from ${purgedMedia} where media_id = ${ids(rows)}`,
+  staging: (rows) => sql`select id::text as row from ${uploads} where id = ${ids(rows)}`,
+  highlight: (rows) => sql`select id::text as row from ${highlights} where id = ${ids(rows)}`,
   // Files are made before there is a download.
-  download: sql`exists (select from ${downloads} where id = ${asId})
-    or exists (select from ${removedDownloads} where id = ${asId})
-    or exists (select from ${dataExports} where id = ${asId})
-    or exists (select from ${auditExports} where id = ${asId})`,
-  track: sql`exists (select from ${musicTracks} where id = ${asId})`,
-  'audit-day': sql`exists (select from ${auditArchives} where g.row in (object_key, left_key))
-    or exists (select from ${auditDayAttempts} where object_key = g.row)`,
-  report: sql`exists (select from ${retentionRuns} where run = g.row)`,
+  download: (rows) => sql`select id::text as row from ${downloads} where id = ${ids(rows)}
+    union all select id::text from ${removedDownloads} where id = ${ids(rows)}
+    union all select id::text from ${dataExports} where id = ${ids(rows)}
+    union all select id::text from ${auditExports} where id = ${ids(rows)}`,
+  track: (rows) => sql`select id::text as row from ${musicTracks} where id = ${ids(rows)}`,
+  'audit-day': (rows) => sql`select object_key as row from ${auditArchives} where object_key = ${names(rows)}
+    union all select left_key from ${auditArchives} where left_key = ${names(rows)}
+    union all select object_key from ${auditDayAttempts} where object_key = ${names(rows)}`,
+  report: (rows) => sql`select run as row from ${retentionRuns} where run = ${names(rows)}`,
 }
 
 /** Those of these rows, all of folders of one kind, that there are. */
 export async function listGoverned(tx: Tx, kind: FolderKind, rows: readonly string[]): Promise<Set<string>> {
-  const { rows: found } = await tx.execute<{ row: string }>(sql`
-    select g.row from unnest(${sql.param([...rows])}::text[]) as g(row) where ${GOVERNED[kind]}`)
+  const { rows: found } = await tx.execute<{ row: string }>(GOVERNED[kind](rows))
   return new Set(found.map(({ row }) => row))
 }
 

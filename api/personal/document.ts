@@ -40,7 +40,7 @@ const FOOT = `
 | identity provider | the account there | by the provider | removed where the installation has a service for it (\`erasure.provider\`); the certificate says so |
 | log lines | ids, never names or addresses of e-mail | as long as the installation keeps logs; at most 30 days are advised | by age |
 | backups of the database | everything that the database had | as long as the installation keeps them; at most 35 days are advised | by age; a database that was restored erases again before it serves ([runbook](runbook.md#after-a-restore-of-the-database)) |
-| object store, after a restore | what was stored since the backup, which no row names any more | until an administrator gives \`objects orphans --delete\`: after the restore, and again a day later ([runbook](runbook.md#objects-without-a-row)) | by that command; an erasure before it does not find media items, uploads and highlights without a row |
+| object store, after a restore | what was stored since the backup, which no row names any more | until an administrator gives \`objects orphans --delete\`: after the restore, and again two days later ([runbook](runbook.md#objects-without-a-row)) | by that command; an erasure before it does not find media items, uploads and highlights without a row |
 | Postgres | deleted rows until vacuum, write-ahead log, statistics of columns until the next analyze | hours to days | by themselves |
 | caches | links to files that were delivered before, in browsers | until they expire | not reached; no link works at the server any more |
 | mails and push messages that were sent | what the recipient has | – | not reached |

@@ -339,10 +339,12 @@ t.test('a legal hold keeps what may be of its person, event or organization', as
 /** Five orphans and as many media items, and a store in which something happens just before a folder is looked at again. */
 async function busyScene(happens: (path: string, nth: number) => Promise<unknown>) {
   await empty()
-  const ids = Array.from({ length: 5 }, () => newUuid())
+  const paths = Array.from({ length: 5 }, () => mediaPrefix(org, newUuid())).sort()
+  // Later in the list.
+  const [ids, later] = [[] as Uuid[], Date.now() + 60_000]
+  for (let n = 0; n < 5; n++) ids.push(newUuid(later))
   for (const id of ids) await aMedia(id, newUuid())
   await put(...ids.map((id) => originalKey(org, id)))
-  const paths = Array.from({ length: 5 }, () => mediaPrefix(org, newUuid())).sort()
   await put(...paths.flatMap((path) => [`${path}original`, `${path}v1/master.m3u8`]))
   await age(25)
   let nth = 0
