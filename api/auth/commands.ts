@@ -13,7 +13,7 @@ import { isEnded, paddingOf, signInOf } from './policy.ts'
 import { saveRefreshToken } from './refresh-queries.ts'
 import { hashOfToken } from './refresh-reply.ts'
 import type { CompleteLoginBody, LoginBody, Tokens } from './session.ts'
-import { endSignIns, insertSessionByRefresh } from './session-queries.ts'
+import { endSignIns, insertSessionByRefresh, takeOverDevices } from './session-queries.ts'
 import { record, type Users } from './users.ts'
 import { type Claims, factsOf, sessionOf, type VerifierOptions, verifyToken } from './verify-token.ts'
 
@@ -102,6 +102,8 @@ async function beginSession(
   if (isEnded(claims, state)) return undefined
   const { userId, sid: logoutSid } = claims
   const sessionId = state.signIn?.id ?? (await insertSessionByRefresh(tx, { ...details, userId, logoutSid }))
+  const { deviceId } = details
+  if (deviceId !== undefined) await takeOverDevices(tx, { userId, sessionId, deviceId })
   if (reply.refresh_token !== undefined) {
     await saveRefreshToken(tx, hashOfToken(reply.refresh_token), { userId, sessionId }, lifetimeOf(reply))
   }

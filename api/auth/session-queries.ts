@@ -1,6 +1,7 @@
 import { type Id, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { and, desc, eq, isNotNull, type SQL, sql } from '../db/orm.ts'
+import { devices } from '../db/schema/devices.ts'
 import { sessions } from '../db/schema/sessions.ts'
 import { users } from '../db/schema/users.ts'
 
@@ -145,8 +146,8 @@ const LISTED = sql`interval '30 days'`
 
 /**
  * A session whose refresh token has ended has lapsed as well, unless it was used since or not long before: the client may
- * have refreshed at the identity provider itself. One that is hidden too late gets push messages meanwhile, one that is
- * hidden too soon cannot be ended, and gets none.
+ * have refreshed at the identity provider itself. One that is hidden too late does no harm, one that is hidden too soon
+ * cannot be ended.
  */
 const USED = sql`interval '7 days'`
 const lastUse = sql`coalesce(${sessions.lastUsedAt}, ${sessions.lastSeenAt})`
@@ -159,16 +160,23 @@ const isUsable = and(
   sql`(coalesce(${sessions.refreshUntil} > now(), true) or ${lastUse} > now() - ${USED})`,
 )
 
-/** Whether a session of the user may still be used. `name`: its id, or as earlier versions named it, its `sid`. */
-export async function isSignedIn(tx: Tx, userId: Uuid, name: string): Promise<boolean> {
-  const isNamed = sql`(${sessions.id}::text = ${name} or ${sessions.sid} = ${name})`
-  const found = await tx
-    .select({ id: sessions.id })
-    .from(sessions)
-    .innerJoin(users, eq(users.id, sessions.userId))
-    .where(and(eq(sessions.userId, userId), isNamed, isUsable))
-    .limit(1)
-  return found.length > 0
+/** Of a device of the user: whether a session has registered it that has lapsed. Earlier versions named sessions by their `sid`. */
+const isOfLapsed = (userId: Uuid, which = sql`true`) => sql`${devices.userId} = ${userId} and ${devices.sessionId} in (
+  select unnest(array[${sessions.id}::text, ${sessions.sid}])
+    from ${sessions} join ${users} on ${users.id} = ${sessions.userId}
+    where ${sessions.userId} = ${userId} and (${isUsable}) is not true and ${which})`
+
+/**
+ * What sessions have registered that lapsed on this device is the new session's: an app that signs in again need not
+ * register again, and its sign-out reaches the device. `deviceId`: what the device calls itself, so that two may be alike;
+ * only one of a session that has lapsed has to sign in.
+ */
+export async function takeOverDevices(
+  tx: Tx,
+  { userId, sessionId, deviceId }: { userId: Uuid; sessionId: Uuid; deviceId: string },
+): Promise<void> {
+  const isAlike = sql`${sessions.deviceId} = ${deviceId} and ${sessions.id} is distinct from ${sessionId}`
+  await tx.update(devices).set({ sessionId }).where(isOfLapsed(userId, isAlike))
 }
 
 /** The sessions of a user that may still be used, the one used last first. */
@@ -222,6 +230,8 @@ const ended = (at: SQL) => ({
 async function endWhere(tx: Tx, userId: Uuid, which: SQL, at = sql`now()`): Promise<Id<'session'>[]> {
   const mine = and(eq(sessions.userId, userId), which, isLive)
   const rows = await tx.update(sessions).set(ended(at)).where(mine).returning({ id: sessions.id })
+  // The phone that signs out may have registered by a session that lapsed before this one began.
+  await tx.delete(devices).where(isOfLapsed(userId))
   return rows.flatMap(({ id }) => id ?? [])
 }
 

@@ -4,7 +4,7 @@ import { safeMessage } from '../../../../lib/runtime/log-error.ts'
 import { type ChannelDeps, type ChannelPart, notRead, type Outcome } from '../channel.ts'
 import { fcmSender } from './fcm.ts'
 import { type PushMessage, pushMessageOf } from './message.ts'
-import { type DeviceRow, devicesOf, dropDevice, findDevice, isLeft, isOfKind } from './queries.ts'
+import { type DeviceRow, devicesOf, dropDevice, findDevice, isOfKind } from './queries.ts'
 import type { PushSettings } from './settings.ts'
 import { webPusher } from './web-push.ts'
 
@@ -27,8 +27,7 @@ export function pushPart(
     async withhold(tx, { userId }, id) {
       const device = await findDevice(tx, id)
       if (!device || device.userId !== userId) return 'the user does not have the device any more'
-      if (!send[device.kind]) return 'the push service of the device is not configured'
-      return (await isLeft(tx, device)) ? 'the sign-in that registered the device has ended or lapsed' : undefined
+      return send[device.kind] ? undefined : 'the push service of the device is not configured'
     },
     // One service for all apps. Of browsers, each endpoint names its own.
     services: {

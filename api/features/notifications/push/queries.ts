@@ -1,7 +1,6 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { isEnded } from '../../../auth/policy.ts'
 import { findUser } from '../../../auth/queries.ts'
-import { isSignedIn } from '../../../auth/session-queries.ts'
 import type { Tx } from '../../../db/db.ts'
 import { and, desc, eq, inArray, ne, type SQL, sql } from '../../../db/orm.ts'
 import { DEVICE_KINDS, type DeviceRow, devices } from '../../../db/schema/devices.ts'
@@ -24,13 +23,6 @@ export async function findDevice(tx: Tx, id: Uuid): Promise<DeviceRow | undefine
   const [row] = await tx.select().from(devices).where(eq(devices.id, id))
   return row
 }
-
-/**
- * Whether its person is signed out there, as far as is known. A sign-out deletes the devices of its session, but an app that
- * has signed in anew, and did not register again, signs out of another one.
- */
-export const isLeft = async (tx: Tx, { userId, sessionId }: DeviceRow): Promise<boolean> =>
-  sessionId !== null && !(await isSignedIn(tx, userId, sessionId))
 
 /** Whether the delivery `d` goes to a device of this kind. Destinations of other channels are no ids. */
 export const isOfKind = (kind: DeviceRow['kind']): SQL =>

@@ -55,8 +55,9 @@ async function aPhone() {
   const device = newUuid()
   const registration = { kind: 'fcm', token: `token:${device}` }
   return {
-    async signIn(): Promise<Tokens> {
-      const { status, json } = await ask(api.port, { method: 'POST', path: '/v1/api/auth/login', body: credentials })
+    async signIn(deviceId?: string): Promise<Tokens> {
+      const body = { ...credentials, ...(deviceId !== undefined && { device_id: deviceId }) }
+      const { status, json } = await ask(api.port, { method: 'POST', path: '/v1/api/auth/login', body })
       if (status !== 200) throw new Error(`${status} ${JSON.stringify(json)}`)
       return json.data
     },
@@ -74,62 +75,83 @@ async function aPhone() {
       })
     },
     device,
+    isRegistered: async () => (await world.rowsOf('select from devices where id = $1', [device])).length === 1,
+    sessionOfDevice: async () =>
+      (await world.rowsOf('select session_id from devices where id = $1', [device]))[0]?.session_id,
   }
 }
 /** As if the time had passed after which a session is not listed any more. */
 const lapse = ({ session_id }: Tokens, set: string) =>
   world.rowsOf(`update sessions set ${set} where id = $1`, [uuidOf('session', session_id)])
-const LEFT = { state: 'suppressed', reason: 'the sign-in that registered the device has ended or lapsed' }
-const NEVER_USED = `refresh_until = now() - interval '8 days', last_used_at = now() - interval '15 days'`
+const LAPSED = `refresh_until = now() - interval '8 days', last_used_at = now() - interval '15 days'`
 
 t.test('a phone that signed in again without registering, and signs out, gets no push messages', async (t) => {
   const phone = await aPhone()
   const first = await phone.signIn()
   await phone.register(first)
   t.match(await phone.mention(), { state: 'sent' })
-  await lapse(first, NEVER_USED)
+  await lapse(first, LAPSED)
   const second = await phone.signIn()
   await phone.signOut(second)
-  t.match(await phone.mention(), LEFT)
+  t.notOk(await phone.isRegistered())
 })
 
-t.test('a phone that registers after its sign-in keeps its push messages when all others are signed out', async (t) => {
-  const phone = await aPhone()
-  const first = await phone.signIn()
-  await phone.register(first)
-  await lapse(first, NEVER_USED)
-  t.match(await phone.mention(), LEFT)
-  const second = await phone.signIn()
-  await phone.register(second)
-  await phone.signOutOthers(second)
-  t.match(await phone.mention(), { state: 'sent' })
-  await phone.signOut(second)
-  t.strictSame(await world.rowsOf('select id from devices where id = $1', [phone.device]), [])
-})
-
-t.test('a phone gets push messages as long as its session is listed', async (t) => {
+t.test('a phone that was not used for weeks gets push messages', async (t) => {
   const phone = await aPhone()
   const session = await phone.signIn()
   await phone.register(session)
-  const USES: [string, object][] = [
-    [`refresh_until = now() - interval '1 hour', last_used_at = now() - interval '6 days'`, { state: 'sent' }],
-    [`refresh_until = now() - interval '1 hour', last_used_at = now() - interval '8 days'`, LEFT],
-    [`refresh_until = now() + interval '1 hour', last_used_at = now() - interval '8 days'`, { state: 'sent' }],
-    [`refresh_until = null, last_used_at = now() - interval '8 days'`, { state: 'sent' }],
-    [`refresh_until = null, last_seen_at = now() - interval '31 days'`, LEFT],
-  ]
-  for (const [set, want] of USES) {
+  for (const set of [LAPSED, `refresh_until = null, last_seen_at = now() - interval '31 days'`]) {
     await lapse(session, set)
-    t.match(await phone.mention(), want, set)
+    t.match(await phone.mention(), { state: 'sent' }, set)
   }
 })
 
-t.test('a device whose session is not known, or is called as earlier versions did, gets its messages', async (t) => {
+t.test('a sign-out leaves the device of another session that lasts', async (t) => {
   const phone = await aPhone()
+  const first = await phone.signIn()
+  await phone.register(first)
+  await phone.signOut(await phone.signIn())
+  t.ok(await phone.isRegistered())
+})
+
+t.test('a sign-in with the same device id takes the device of a lapsed session over', async (t) => {
+  const phone = await aPhone()
+  const first = await phone.signIn('phone-1')
+  await phone.register(first)
+  await lapse(first, LAPSED)
+  const [second, other] = [await phone.signIn('phone-1'), await phone.signIn('phone-2')]
+  await phone.signOutOthers(second)
+  t.match(await phone.mention(), { state: 'sent' })
+  await t.rejects(phone.signOut(other))
+  await phone.signOut(second)
+  t.notOk(await phone.isRegistered())
+})
+
+t.test('no sign-in takes over the device of a session that lasts, or of another device id', async (t) => {
+  const phone = await aPhone()
+  const first = await phone.signIn('phone-1')
+  await phone.register(first)
+  await phone.signIn('phone-1')
+  t.equal(await phone.sessionOfDevice(), uuidOf('session', first.session_id))
+  await lapse(first, LAPSED)
+  await phone.signIn('phone-2')
+  await phone.signIn()
+  t.equal(await phone.sessionOfDevice(), uuidOf('session', first.session_id))
+})
+
+t.test('devices whose sessions are called as earlier versions did, or not known, are no others', async (t) => {
+  const phone = await aPhone()
+  const first = await phone.signIn()
+  await phone.register(first)
+  await world.rowsOf(
+    'update devices set session_id = (select sid from sessions where id::text = session_id) where id = $1',
+    [phone.device],
+  )
+  await lapse(first, LAPSED)
+  await phone.signOut(await phone.signIn())
+  t.notOk(await phone.isRegistered())
   await phone.register(await phone.signIn())
-  const bySid = '(select sid from sessions where id::text = devices.session_id)'
-  for (const name of [bySid, 'null']) {
-    await world.rowsOf(`update devices set session_id = ${name} where id = $1`, [phone.device])
-    t.match(await phone.mention(), { state: 'sent' }, name)
-  }
+  await world.rowsOf('update devices set session_id = null where id = $1', [phone.device])
+  await phone.signOut(await phone.signIn())
+  t.ok(await phone.isRegistered())
 })
