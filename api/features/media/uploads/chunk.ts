@@ -104,7 +104,7 @@ function recordChunk({ write }: Steps<typeof uploadActions.send>, chunk: Chunk):
 async function dropOrphan({ db, store }: UploadDeps, { orgId, id, layout }: UploadSession, index: number) {
   if (layout !== 'staged') return
   const now = await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id))
-  if (!now) await store.delete(stagedChunkKey(orgId, id, index))
+  if (!now) await store.deleteForGood(stagedChunkKey(orgId, id, index))
 }
 
 /** The session was not open when the chunk had arrived. If it has ended, only this request can remove the object. */
@@ -121,7 +121,7 @@ async function tooLate(
   }
   // A merge that is still running may need the object, and removes it afterwards.
   if (isStored && before.layout === 'staged' && now.state !== 'merging') {
-    await store.delete(stagedChunkKey(orgId, id, index))
+    await store.deleteForGood(stagedChunkKey(orgId, id, index))
   }
   return notOpen(now)
 }

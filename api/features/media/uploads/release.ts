@@ -28,7 +28,7 @@ export async function releaseStorage(
   if (upload.layout === 'staged') await store.deletePrefix(stagingPrefix(orgId, upload.id))
   // A merge may have died between making the object and recording it.
   const exists = await db.read({ org: orgId }, (tx) => mediaExists(tx, mediaId))
-  if (!exists) await store.delete(key)
+  if (!exists) await store.deleteForGood(key)
   failpoint('upload.emptied')
   await db.inTransaction({ org: orgId }, record)
   failpoint('upload.released')
@@ -95,7 +95,8 @@ export async function forgetIntents(
   for (const intent of await db.inTransaction({}, (tx) => abandonOldIntents(tx, intentSeconds, batch))) {
     const done = await attempt(log, { media: intent.mediaId }, async () => {
       const exists = await db.read({}, (tx) => mediaExists(tx, intent.mediaId))
-      if (!exists) await store.delete(originalKey(intent.orgId, intent.mediaId))
+      // A process that was killed may have begun a multipart upload, whose id no row has.
+      if (!exists) await store.deleteForGood(originalKey(intent.orgId, intent.mediaId))
       await db.inTransaction({}, (tx) => deleteIntent(tx, intent.mediaId))
     })
     forgotten += done ? 1 : 0
