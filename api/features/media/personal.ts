@@ -36,6 +36,11 @@ const tables: PersonalPart['personal'] = {
     kept: '8 days after the purge',
     columns: { media_id: { harmless: 'the id of a media item' } },
   },
+  released_staging: {
+    holds: 'ids of upload sessions that have ended, to look at the place of their chunks again',
+    kept: '8 days after the end of the session',
+    columns: { upload_id: { harmless: 'the id of an upload session' } },
+  },
   object_intents: {
     holds: 'objects that are being written',
     kept: '3 hours',

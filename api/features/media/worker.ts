@@ -17,6 +17,7 @@ import { type PurgeDeps, purgeDue, sweepPurged } from './deletion/purge.ts'
 import { oldestPurgeSeconds } from './deletion/purge-queries.ts'
 import { pairLeftHalves } from './pair-left.ts'
 import { expireSessions, forgetIntents } from './uploads/release.ts'
+import { sweepStaging } from './uploads/staging.ts'
 
 export const MediaSettings = z.object({
   MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
@@ -100,6 +101,7 @@ function mediaTasks(deps: PurgeDeps): SweepTask[] {
     { name: 'uploads', order: 'purges', run: () => expireSessions(db, store, { log }) },
     { name: 'intents', run: () => forgetIntents(db, store, { log }) },
     { name: 'purge', order: 'purges', run: (_, signal) => purgeDue(deps, { signal }) },
+    { name: 'staging', run: (_, signal) => sweepStaging(deps, { signal }) },
     { name: 'purged', run: (_, signal) => sweepPurged(deps, { signal }) },
   ]
 }

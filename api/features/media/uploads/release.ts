@@ -20,7 +20,7 @@ interface Deps {
 export async function releaseStorage(
   { db, store }: Deps,
   upload: UploadRow,
-  record: (tx: Tx) => Promise<unknown> = (tx) => markReleased(tx, upload.id),
+  record: (tx: Tx) => Promise<unknown> = (tx) => markReleased(tx, upload),
 ): Promise<void> {
   const { orgId, mediaId, multipartId } = upload
   const key = originalKey(orgId, mediaId)
@@ -78,7 +78,7 @@ async function endSessions(
     const done = await attempt(log, { upload: id }, async () => {
       // Before the objects go, and in the transaction after it.
       if (await db.read({}, (tx) => isUploadKept(tx, id))) return
-      await releaseStorage({ db, store }, upload, (tx) => markReleasedUnlessHeld(tx, id))
+      await releaseStorage({ db, store }, upload, (tx) => markReleasedUnlessHeld(tx, upload))
     })
     released += done ? 1 : 0
   }
