@@ -12,7 +12,15 @@ import type { uploadActions } from '../policy.ts'
 import { checking, parseContentMd5, parseReprDigest, wrongLength } from './digest.ts'
 import { freeBuffer } from './free-buffer.ts'
 import { lengthOfChunk } from './plan.ts'
-import { type Chunk, countChunks, extendOpenUpload, findUpload, type UploadSession, upsertChunk } from './queries.ts'
+import {
+  type Chunk,
+  countChunks,
+  extendOpenUpload,
+  findUpload,
+  isUploadKept,
+  type UploadSession,
+  upsertChunk,
+} from './queries.ts'
 import { isOpen, notOpen, permittedUpload, planOf, type UploadDeps } from './session.ts'
 import type { ReceivedChunk } from './upload.ts'
 
@@ -124,12 +132,14 @@ async function tooLate(
  * have been there before. If this process dies first, `sweepStaging` finds the chunk.
  */
 async function dropUnwanted(
-  { store }: UploadDeps,
+  { db, store }: UploadDeps,
   { before, now, index }: { before: UploadSession; now: UploadSession | undefined; index: number },
 ): Promise<void> {
+  const { orgId, id, layout } = before
   // In an open session it may be the chunk that another request recorded. A merge may need it, and removes it afterwards.
   const isWanted = now !== undefined && (isOpen(now) || now.state === 'merging')
-  if (before.layout === 'staged' && !isWanted) {
-    await store.deleteForGood(stagedChunkKey(before.orgId, before.id, index))
-  }
+  if (layout !== 'staged' || isWanted) return
+  // It may have replaced a chunk that a hold keeps. All of them go once the hold ends.
+  if (await db.read({ org: orgId }, (tx) => isUploadKept(tx, id))) return
+  await store.deleteForGood(stagedChunkKey(orgId, id, index))
 }

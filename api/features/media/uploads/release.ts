@@ -34,10 +34,18 @@ export async function releaseStorage(
   failpoint('upload.released')
 }
 
+/** The same, unless a hold keeps it: then the row stays unreleased, and housekeeping asks again. */
+async function releaseUnlessHeld(deps: Deps, upload: UploadRow): Promise<void> {
+  const { orgId, id } = upload
+  // Before the objects go, and in the transaction after it.
+  if (await deps.db.read({ org: orgId }, (tx) => isUploadKept(tx, id))) return
+  await releaseStorage(deps, upload, (tx) => markReleasedUnlessHeld(tx, upload))
+}
+
 /** The same for a request whose answer does not depend on it: housekeeping repeats what fails. */
 export async function tryReleaseStorage(deps: Deps, upload: UploadRow, log: Log): Promise<void> {
   try {
-    await releaseStorage(deps, upload)
+    await releaseUnlessHeld(deps, upload)
   } catch (error) {
     log.warn({ err: error, upload: upload.id }, 'could not release the storage of an upload; left to housekeeping')
   }
@@ -74,12 +82,7 @@ async function endSessions(
   let released = 0
   for (const upload of await db.read({}, (tx) => listUnreleased(tx, batch))) {
     if (!(await goesOn())) break
-    const { id } = upload
-    const done = await attempt(log, { upload: id }, async () => {
-      // Before the objects go, and in the transaction after it.
-      if (await db.read({}, (tx) => isUploadKept(tx, id))) return
-      await releaseStorage({ db, store }, upload, (tx) => markReleasedUnlessHeld(tx, upload))
-    })
+    const done = await attempt(log, { upload: upload.id }, () => releaseUnlessHeld({ db, store }, upload))
     released += done ? 1 : 0
   }
   return { expired, released }
