@@ -48,7 +48,7 @@ const tables: PersonalPart['personal'] = {
   },
   uploads: {
     holds: 'upload sessions',
-    kept: 'always',
+    kept: 'until 7 days after the end of the session, when what it stored was removed',
     columns: {
       uploader_id: { person: 'gone' },
       media_id: { harmless: 'the id of a media item' },
@@ -64,7 +64,7 @@ const tables: PersonalPart['personal'] = {
   },
   upload_chunks: {
     holds: 'which parts of a file have arrived',
-    kept: 'as long as the session',
+    kept: 'until the end of the session, when what it stored is removed',
     columns: {
       sha256: { erase: 'row deleted', canary: 'token' },
       etag: { harmless: 'an answer of the object store' },

@@ -227,8 +227,21 @@ export async function markReleasedUnlessHeld(tx: Tx, upload: Released): Promise<
 
 export type Released = Pick<UploadRow, 'id' | 'orgId' | 'layout'>
 
-/** Records that an ended session has nothing in the store any more. Ends the lease of a run. */
+/** Records that an ended session has nothing in the store any more, and forgets its chunks. Ends the lease of a run. */
 export async function markReleased(tx: Tx, upload: Released): Promise<void> {
   await tx.update(uploads).set({ storageReleasedAt: sql`now()`, leaseToken: null }).where(eq(uploads.id, upload.id))
+  await tx.delete(uploadChunks).where(eq(uploadChunks.uploadId, upload.id))
   if (upload.layout === 'staged') await insertStaging(tx, upload, nextLook(0)?.inSeconds ?? 0)
+}
+
+/** Deletes ended sessions that have stored nothing for a week, the longest first, but for those under a hold. Returns how many. */
+export async function deleteOldUploads(tx: Tx, limit: number): Promise<number> {
+  await lockHolds(tx)
+  // Materialized, FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
+  const { rowCount } = await tx.execute(sql`
+    with old as materialized (
+      select u.id from ${uploads} u where u.storage_released_at <= now() - interval '7 days' and not ${isUploadHeld}
+      order by u.storage_released_at limit ${limit} for update skip locked)
+    delete from ${uploads} where id in (select id from old)`)
+  return rowCount ?? 0
 }
