@@ -44,3 +44,10 @@ export const uploadChunks = pgTable(
   },
   (t) => [primaryKey({ columns: [t.uploadId, t.chunkIndex] })],
 )
+
+export const releasedStaging = pgTable('released_staging', {
+  uploadId: id('upload').primaryKey(),
+  orgId: id('organization').notNull(),
+  looks: integer().notNull().default(0),
+  nextLookAt: time().notNull(),
+})

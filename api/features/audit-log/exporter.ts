@@ -219,7 +219,7 @@ export function startExporter(deps: ExporterDeps, o: ExporterOptions = {}): Expo
     failpoint('audit-export.completed')
     if (!completed) {
       // Ended meanwhile: nothing else would find the file.
-      if (!(await db.read({}, (tx) => isObjectOf(tx, id, objectKey)))) await store.delete(objectKey)
+      if (!(await db.read({}, (tx) => isObjectOf(tx, id, objectKey)))) await store.deleteForGood(objectKey)
       throw new Lost()
     }
     deps.onMade?.(entries)

@@ -37,6 +37,11 @@ const tables: PersonalPart['personal'] = {
     kept: '8 days after the purge',
     columns: { media_id: { harmless: 'the id of a media item' } },
   },
+  released_staging: {
+    holds: 'ids of upload sessions that have ended, to look at the place of their chunks again',
+    kept: '8 days after the end of the session',
+    columns: { upload_id: { harmless: 'the id of an upload session' } },
+  },
   object_intents: {
     holds: 'objects that are being written',
     kept: '3 hours',
@@ -44,7 +49,7 @@ const tables: PersonalPart['personal'] = {
   },
   uploads: {
     holds: 'upload sessions',
-    kept: 'always',
+    kept: 'until 7 days after the end of the session, when what it stored was removed',
     columns: {
       uploader_id: { person: 'gone' },
       media_id: { harmless: 'the id of a media item' },
@@ -60,7 +65,7 @@ const tables: PersonalPart['personal'] = {
   },
   upload_chunks: {
     holds: 'which parts of a file have arrived',
-    kept: 'as long as the session',
+    kept: 'until the end of the session, when what it stored is removed',
     columns: {
       sha256: { erase: 'row deleted', canary: 'token' },
       etag: { harmless: 'an answer of the object store' },

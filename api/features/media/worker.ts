@@ -16,7 +16,9 @@ import { conversionReactions } from './conversion/reactions.ts'
 import { type PurgeDeps, purgeDue, sweepPurged } from './deletion/purge.ts'
 import { oldestPurgeSeconds } from './deletion/purge-queries.ts'
 import { pairLeftHalves } from './pair-left.ts'
+import { forgetUploads } from './uploads/forget.ts'
 import { expireSessions, forgetIntents } from './uploads/release.ts'
+import { sweepStaging } from './uploads/staging.ts'
 
 export const MediaSettings = z.object({
   MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
@@ -100,6 +102,8 @@ function mediaTasks(deps: PurgeDeps): SweepTask[] {
     { name: 'uploads', order: 'purges', run: () => expireSessions(db, store, { log }) },
     { name: 'intents', run: () => forgetIntents(db, store, { log }) },
     { name: 'purge', order: 'purges', run: (_, signal) => purgeDue(deps, { signal }) },
+    { name: 'old-uploads', run: (_, signal) => forgetUploads(db, signal) },
+    { name: 'staging', run: (_, signal) => sweepStaging(deps, { signal }) },
     { name: 'purged', run: (_, signal) => sweepPurged(deps, { signal }) },
   ]
 }

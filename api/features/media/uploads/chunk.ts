@@ -12,7 +12,15 @@ import type { uploadActions } from '../policy.ts'
 import { checking, parseContentMd5, parseReprDigest, wrongLength } from './digest.ts'
 import { freeBuffer } from './free-buffer.ts'
 import { lengthOfChunk } from './plan.ts'
-import { type Chunk, countChunks, extendOpenUpload, findUpload, type UploadSession, upsertChunk } from './queries.ts'
+import {
+  type Chunk,
+  countChunks,
+  extendOpenUpload,
+  findUpload,
+  isUploadKept,
+  type UploadSession,
+  upsertChunk,
+} from './queries.ts'
 import { isOpen, notOpen, permittedUpload, planOf, type UploadDeps } from './session.ts'
 import type { ReceivedChunk } from './upload.ts'
 
@@ -97,31 +105,41 @@ function recordChunk({ write }: Steps<typeof uploadActions.send>, chunk: Chunk):
   })
 }
 
-/**
- * The caller may no longer send: they have left, or their account was closed, and the session may be gone with its prefix.
- * Then nothing else would find what has just been stored.
- */
-async function dropOrphan({ db, store }: UploadDeps, { orgId, id, layout }: UploadSession, index: number) {
-  if (layout !== 'staged') return
-  const now = await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id))
-  if (!now) await store.delete(stagedChunkKey(orgId, id, index))
+/** The caller may no longer send: they have left, or their account was closed, and the session may have gone with its prefix. */
+async function dropOrphan(deps: UploadDeps, before: UploadSession, index: number): Promise<void> {
+  const now = await deps.db.read({ org: before.orgId }, (tx) => findUpload(tx, before.orgId, before.id))
+  await dropUnwanted(deps, { before, now, index })
 }
 
-/** The session was not open when the chunk had arrived. If it has ended, only this request can remove the object. */
+/** The session was not open when the chunk had arrived. */
 async function tooLate(
-  { db, store }: UploadDeps,
+  deps: UploadDeps,
   before: UploadSession,
   { index, isStored }: { index: number; isStored: boolean },
 ): Promise<Problem> {
   const { orgId, id } = before
-  const now = found(await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id)))
-  // A merge that failed has reopened the session since: the object may be the chunk that another request recorded.
+  const now = found(await deps.db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id)))
+  // A merge that failed has reopened the session since.
   if (isStored && isOpen(now)) {
     return new Problem('CONFLICT', 'The upload was being merged, and is open again', { retryAfter: 1 })
   }
-  // A merge that is still running may need the object, and removes it afterwards.
-  if (isStored && before.layout === 'staged' && now.state !== 'merging') {
-    await store.delete(stagedChunkKey(orgId, id, index))
-  }
+  if (isStored) await dropUnwanted(deps, { before, now, index })
   return notOpen(now)
+}
+
+/**
+ * Removes a stored chunk that was not recorded, if its session has ended: what removes the chunks of an ended session may
+ * have been there before. If this process dies first, `sweepStaging` finds the chunk.
+ */
+async function dropUnwanted(
+  { db, store }: UploadDeps,
+  { before, now, index }: { before: UploadSession; now: UploadSession | undefined; index: number },
+): Promise<void> {
+  const { orgId, id, layout } = before
+  // In an open session it may be the chunk that another request recorded. A merge may need it, and removes it afterwards.
+  const isWanted = now !== undefined && (isOpen(now) || now.state === 'merging')
+  if (layout !== 'staged' || isWanted) return
+  // It may have replaced a chunk that a hold keeps. All of them go once the hold ends.
+  if (await db.read({ org: orgId }, (tx) => isUploadKept(tx, id))) return
+  await store.deleteForGood(stagedChunkKey(orgId, id, index))
 }

@@ -7,7 +7,7 @@ import { timestamp } from '../../../requests/schemas.ts'
 import { requireQuota } from '../../users/commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { type mediaActions, UPLOAD, type uploadActions } from '../policy.ts'
-import { planUpload, rangesOf } from './plan.ts'
+import { planUpload, progressOf } from './plan.ts'
 import { abortUpload, findUpload, insertUpload, listChunks } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
 import { permittedUpload, type UploadDeps } from './session.ts'
@@ -88,7 +88,10 @@ function refusal({ field, issue, tooLarge }: { field: string; issue: string; too
 
 export async function getUpload(request: Read<typeof uploadActions.read>, uploadId: Uuid): Promise<Upload> {
   const [upload, chunks] = await Promise.all([permittedUpload(request, uploadId), listChunks(request.tx, uploadId)])
-  const indexes = chunks.map((c) => c.chunkIndex)
+  const { received, ranges } = progressOf(
+    upload,
+    chunks.map((c) => c.chunkIndex),
+  )
   return {
     upload_id: upload.id,
     status: upload.state === 'open' && upload.pastExpiry ? 'expired' : upload.state,
@@ -97,11 +100,11 @@ export async function getUpload(request: Read<typeof uploadActions.read>, upload
     file_size_bytes: upload.fileSizeBytes,
     chunk_size_bytes: upload.chunkSizeBytes,
     total_chunks: upload.totalChunks,
-    received_chunks: indexes.length,
-    received_ranges: rangesOf(indexes),
+    received_chunks: received,
+    received_ranges: ranges,
     expires_at: timestamp(upload.expiresAt),
     media_id: upload.state === 'completed' ? upload.mediaId : null,
-    can: request.now(UPLOAD, { ...upload, received: indexes.length }),
+    can: request.now(UPLOAD, { ...upload, received }),
   }
 }
 

@@ -70,6 +70,15 @@ export function rangesOf(indexes: readonly number[]): [number, number][] {
   return ranges
 }
 
+/** What has arrived, by the indexes of the chunks that are known, in ascending order. Those of a merged upload are forgotten. */
+export function progressOf(
+  { state, totalChunks }: Pick<MergeFacts, 'state' | 'totalChunks'>,
+  indexes: readonly number[],
+): { received: number; ranges: [number, number][] } {
+  if (state === 'completed') return { received: totalChunks, ranges: [[0, totalChunks - 1]] }
+  return { received: indexes.length, ranges: rangesOf(indexes) }
+}
+
 /** The first `limit` indexes that have not arrived. */
 export function missingOf(totalChunks: number, received: ReadonlySet<number>, limit = 100): number[] {
   const missing: number[] = []

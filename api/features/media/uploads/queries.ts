@@ -3,6 +3,8 @@ import type { Tx } from '../../../db/db.ts'
 import { and, asc, count, eq, sql } from '../../../db/orm.ts'
 import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
 import { isHeld, lockHolds } from '../../../retention/holds-queries.ts'
+import { nextLook } from '../../../worker/runs/purge-plan.ts'
+import { insertStaging } from './staging-queries.ts'
 
 export const LEASE_SECONDS = 30
 
@@ -218,11 +220,28 @@ export async function isUploadKept(tx: Tx, id: Uuid): Promise<boolean> {
 }
 
 /** The same for housekeeping, unless a hold came meanwhile. */
-export async function markReleasedUnlessHeld(tx: Tx, id: Uuid): Promise<void> {
+export async function markReleasedUnlessHeld(tx: Tx, upload: Released): Promise<void> {
   await lockHolds(tx)
-  if (!(await isUploadKept(tx, id))) await markReleased(tx, id)
+  if (!(await isUploadKept(tx, upload.id))) await markReleased(tx, upload)
 }
 
-export async function markReleased(tx: Tx, id: Uuid): Promise<void> {
-  await tx.update(uploads).set({ storageReleasedAt: sql`now()` }).where(eq(uploads.id, id))
+export type Released = Pick<UploadRow, 'id' | 'orgId' | 'layout'>
+
+/** Records that an ended session has nothing in the store any more, and forgets its chunks. Ends the lease of a run. */
+export async function markReleased(tx: Tx, upload: Released): Promise<void> {
+  await tx.update(uploads).set({ storageReleasedAt: sql`now()`, leaseToken: null }).where(eq(uploads.id, upload.id))
+  await tx.delete(uploadChunks).where(eq(uploadChunks.uploadId, upload.id))
+  if (upload.layout === 'staged') await insertStaging(tx, upload, nextLook(0)?.inSeconds ?? 0)
+}
+
+/** Deletes ended sessions that have stored nothing for a week, the longest first, but for those under a hold. Returns how many. */
+export async function deleteOldUploads(tx: Tx, limit: number): Promise<number> {
+  await lockHolds(tx)
+  // Materialized, FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
+  const { rowCount } = await tx.execute(sql`
+    with old as materialized (
+      select u.id from ${uploads} u where u.storage_released_at <= now() - interval '7 days' and not ${isUploadHeld}
+      order by u.storage_released_at limit ${limit} for update skip locked)
+    delete from ${uploads} where id in (select id from old)`)
+  return rowCount ?? 0
 }

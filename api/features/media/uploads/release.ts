@@ -20,7 +20,7 @@ interface Deps {
 export async function releaseStorage(
   { db, store }: Deps,
   upload: UploadRow,
-  record: (tx: Tx) => Promise<unknown> = (tx) => markReleased(tx, upload.id),
+  record: (tx: Tx) => Promise<unknown> = (tx) => markReleased(tx, upload),
 ): Promise<void> {
   const { orgId, mediaId, multipartId } = upload
   const key = originalKey(orgId, mediaId)
@@ -28,16 +28,24 @@ export async function releaseStorage(
   if (upload.layout === 'staged') await store.deletePrefix(stagingPrefix(orgId, upload.id))
   // A merge may have died between making the object and recording it.
   const exists = await db.read({ org: orgId }, (tx) => mediaExists(tx, mediaId))
-  if (!exists) await store.delete(key)
+  if (!exists) await store.deleteForGood(key)
   failpoint('upload.emptied')
   await db.inTransaction({ org: orgId }, record)
   failpoint('upload.released')
 }
 
+/** The same, unless a hold keeps it: then the row stays unreleased, and housekeeping asks again. */
+async function releaseUnlessHeld(deps: Deps, upload: UploadRow): Promise<void> {
+  const { orgId, id } = upload
+  // Before the objects go, and in the transaction after it.
+  if (await deps.db.read({ org: orgId }, (tx) => isUploadKept(tx, id))) return
+  await releaseStorage(deps, upload, (tx) => markReleasedUnlessHeld(tx, upload))
+}
+
 /** The same for a request whose answer does not depend on it: housekeeping repeats what fails. */
 export async function tryReleaseStorage(deps: Deps, upload: UploadRow, log: Log): Promise<void> {
   try {
-    await releaseStorage(deps, upload)
+    await releaseUnlessHeld(deps, upload)
   } catch (error) {
     log.warn({ err: error, upload: upload.id }, 'could not release the storage of an upload; left to housekeeping')
   }
@@ -74,12 +82,7 @@ async function endSessions(
   let released = 0
   for (const upload of await db.read({}, (tx) => listUnreleased(tx, batch))) {
     if (!(await goesOn())) break
-    const { id } = upload
-    const done = await attempt(log, { upload: id }, async () => {
-      // Before the objects go, and in the transaction after it.
-      if (await db.read({}, (tx) => isUploadKept(tx, id))) return
-      await releaseStorage({ db, store }, upload, (tx) => markReleasedUnlessHeld(tx, id))
-    })
+    const done = await attempt(log, { upload: upload.id }, () => releaseUnlessHeld({ db, store }, upload))
     released += done ? 1 : 0
   }
   return { expired, released }
@@ -95,7 +98,8 @@ export async function forgetIntents(
   for (const intent of await db.inTransaction({}, (tx) => abandonOldIntents(tx, intentSeconds, batch))) {
     const done = await attempt(log, { media: intent.mediaId }, async () => {
       const exists = await db.read({}, (tx) => mediaExists(tx, intent.mediaId))
-      if (!exists) await store.delete(originalKey(intent.orgId, intent.mediaId))
+      // A process that was killed may have begun a multipart upload, whose id no row has.
+      if (!exists) await store.deleteForGood(originalKey(intent.orgId, intent.mediaId))
       await db.inTransaction({}, (tx) => deleteIntent(tx, intent.mediaId))
     })
     forgotten += done ? 1 : 0

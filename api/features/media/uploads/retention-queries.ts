@@ -59,11 +59,6 @@ export async function findLeasedUpload(
 export const postponeHeldUpload = (tx: Tx, o: { id: Uuid; token: Uuid }): Promise<void> =>
   postpone(tx, UPLOAD_LEASES, [o.id], { until: { seconds: HELD_SECONDS }, token: o.token })
 
-/** Call with the row locked. */
-export async function markReleasedByRun(tx: Tx, id: Uuid): Promise<void> {
-  await tx.update(uploads).set({ storageReleasedAt: sql`now()`, leaseToken: null }).where(sql`${uploads.id} = ${id}`)
-}
-
 const countUploads = (tx: Tx): Promise<number> => tx.$count(uploads)
 
 const isDue = (due: Due) => sql`(${isUnreleased} or (u.state in ('open', 'merging') and ${isOver} and ${isIdle(due)}))`

@@ -1,12 +1,12 @@
 import { formatId } from '../../../../lib/contract/ids.ts'
 import type { UploadRow } from '../../../db/schema/uploads.ts'
 import type { Outcome, RetentionTarget } from '../../../retention/target.ts'
+import { markReleased } from './queries.ts'
 import { releaseStorage } from './release.ts'
 import {
   claimUploads,
   findLeasedUpload,
   listDueUploads,
-  markReleasedByRun,
   postponeHeldUpload,
   UPLOAD_LEASES,
   UPLOADS,
@@ -33,7 +33,7 @@ export const expiredUploads: RetentionTarget<UploadRow & { bytes: number }> = {
       if (!still) return
       outcome = still.held ? 'held' : 'done'
       if (still.held) return postponeHeldUpload(tx, { id, token })
-      await markReleasedByRun(tx, id)
+      await markReleased(tx, upload)
       await count(tx, { purged: 1, bytes })
     })
     return outcome

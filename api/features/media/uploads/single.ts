@@ -103,7 +103,7 @@ async function forget({ db, store }: UploadDeps, orgId: Uuid, id: Uuid, context:
       return mediaExists(tx, id)
     })
     if (exists) return
-    await store.delete(originalKey(orgId, id))
+    await store.deleteForGood(originalKey(orgId, id))
     await db.inTransaction({ org: orgId }, (tx) => deleteIntent(tx, id))
   } catch (error) {
     context.log.warn({ err: error, media: id }, 'could not remove the object of a failed upload; left to housekeeping')

@@ -112,7 +112,8 @@ export function uploadRoutes(
       tags,
       summary: 'Show which chunks have arrived, to resume an upload',
       action: uploadActions.read,
-      description: 'Only the user who started the upload can see it.',
+      description:
+        'Only the user who started the upload can see it, until 7 days after its end. Then the answer is 404, as to a repeated merge.',
       params: OneUpload,
       response: Upload,
       handle: (request) => getUpload(request, request.params.upload_id),
@@ -138,7 +139,7 @@ export function uploadRoutes(
       tags,
       summary: 'Make one media item from all chunks',
       description:
-        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), or is not of a supported type (`UNSUPPORTED_MEDIA`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
+        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that, for 7 days. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), or is not of a supported type (`UNSUPPORTED_MEDIA`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
       problems: ['CONFLICT', 'UPLOAD_INCOMPLETE', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_MEDIA'],
       action: uploadActions.merge,
       params: InOrg,

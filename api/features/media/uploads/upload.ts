@@ -57,7 +57,8 @@ export const Upload = z
     total_chunks: ChunkCount,
     received_chunks: z.int().min(0).max(UPLOAD_LIMITS.chunks),
     received_ranges: z.array(z.array(ChunkIndex).length(2)).meta({
-      description: 'First and last index of every run of chunks that have arrived',
+      description:
+        'First and last index of every run of chunks that have arrived. Of a completed upload all; none once an upload that ended otherwise has lost its chunks',
       example: [
         [0, 4],
         [7, 7],

@@ -8,6 +8,7 @@ import {
   mergeMove,
   missingOf,
   planUpload,
+  progressOf,
   rangesOf,
 } from '../../../../api/features/media/uploads/plan.ts'
 
@@ -60,6 +61,21 @@ t.test('indexes become ranges, and gaps become what is missing', async (t) => {
   t.strictSame(missingOf(5, new Set([0, 2])), [1, 3, 4])
   t.strictSame(missingOf(10_000, new Set(), 3), [0, 1, 2])
   t.strictSame(missingOf(2, new Set([0, 1])), [])
+})
+
+t.test('of a merged upload all has arrived, although its chunks are forgotten', async (t) => {
+  t.strictSame(progressOf({ state: 'completed', totalChunks: 3 }, []), { received: 3, ranges: [[0, 2]] })
+  t.strictSame(progressOf({ state: 'completed', totalChunks: 1 }, [0]), { received: 1, ranges: [[0, 0]] })
+  for (const state of ['open', 'merging', 'aborted', 'expired'] as const) {
+    t.strictSame(progressOf({ state, totalChunks: 3 }, [0, 2]), {
+      received: 2,
+      ranges: [
+        [0, 0],
+        [2, 2],
+      ],
+    })
+    t.strictSame(progressOf({ state, totalChunks: 3 }, []), { received: 0, ranges: [] })
+  }
 })
 
 const facts = { state: 'open', pastExpiry: false, leaseExpired: false, received: 3, totalChunks: 3 } as const

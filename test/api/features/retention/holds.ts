@@ -1,18 +1,21 @@
 import t, { type Test } from 'tap'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
+import { expireSessions } from '../../../../api/features/media/uploads/release.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut as carryOutRun } from '../../../../api/features/retention/run.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
 import { lockHolds } from '../../../../api/retention/holds-queries.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { mediaPrefix, originalKey, stagingPrefix } from '../../../../lib/contract/object-keys.ts'
 import { albumWorld } from '../../../support/albums.ts'
-import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { aPerson, fakeMp4, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
 import { anEvent } from '../../../support/events.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
+import { quietLog } from '../../../support/quiet-log.ts'
 import { aRun } from '../../../support/retention.ts'
 
 /** What a hold keeps of requests and erasures. Runs and sweeps under a hold are tested with their targets. */
@@ -88,6 +91,84 @@ t.test('a media item that an edit has removed from a comment stays under a hold 
   const deps = { db, store, log, signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
   t.match(await carryOutRun(deps, mediaTrash, aRun('MediaTrash')), { purged: 0, reason: /1 due item is kept/ })
   t.ok(await exists('media', media))
+})
+
+// ---------------------------------------------------------------- uploads that end
+
+const bytes = fakeMp4(3000)
+/** With all of its chunks: two that are staged, or the one part of an upload to the store. */
+async function anUpload(layout: 'staged' | 'multipart') {
+  const size = layout === 'staged' ? 1500 : 3000
+  const json = { filename: 'a.mp4', mime_type: 'video/mp4', file_size_bytes: 3000, chunk_size_bytes: size }
+  const { upload_id } = (await call(people.member, 'POST', `/api/media/${org}/upload`, { json })).data
+  const path = `/api/media/${org}/upload/${upload_id}`
+  const put = (index: number, content = bytes) =>
+    call(people.member, 'PUT', `${path}/${index}`, { bytes: content.subarray(index * size, (index + 1) * size) })
+  for (let index = 0; index * size < 3000; index++) t.equal((await put(index)).status, 200)
+  const id = uuidOf('upload', upload_id)
+  const [{ media, multipart }] = await sql(
+    'select media_id as media, multipart_id as multipart from uploads where id = $1',
+    [id],
+  )
+  const key = originalKey(orgId, media)
+  const parts = async () => (multipart ? store.listParts(key, multipart).catch(() => []) : [])
+  const rowOf = async () =>
+    (await sql('select state, storage_released_at is not null as released from uploads where id = $1', [id]))[0]
+  return {
+    ...{ path, put, rowOf },
+    merge: (checksum_sha256: string) =>
+      call(people.member, 'POST', `/api/media/${org}/merge`, { json: { upload_id, checksum_sha256 } }),
+    /** Objects and parts. */
+    stored: async () => [
+      ...(await api.keys(mediaPrefix(orgId, media))),
+      ...(await api.keys(stagingPrefix(orgId, id))),
+      ...(await parts()).map(({ partNumber }) => `part ${partNumber}`),
+    ],
+  }
+}
+const sweep = () => expireSessions(db, store, { log: quietLog() })
+
+for (const layout of ['staged', 'multipart'] as const) {
+  for (const [kind, subject] of byOrganizationOrOwner) {
+    t.test(
+      `${layout}: what an upload that ends under a hold on the ${kind} has stored stays until its end`,
+      async (t) => {
+        const [aborted, refused] = [await anUpload(layout), await anUpload(layout)]
+        const before = await aborted.stored()
+        t.not(before.length, 0)
+        const placed = await hold(kind, subject)
+        for (const _ of ['first', 'again']) t.equal((await call(people.member, 'DELETE', aborted.path)).status, 204)
+        t.equal((await refused.merge('0'.repeat(64))).code, 'CHECKSUM_MISMATCH')
+        const merged = await refused.stored()
+        t.equal(merged.length, layout === 'staged' ? 3 : 1, 'the whole file, with its chunks')
+        await sweep()
+        t.strictSame(await aborted.stored(), before)
+        t.strictSame(await refused.stored(), merged)
+        for (const { rowOf } of [aborted, refused]) t.strictSame(await rowOf(), { state: 'aborted', released: false })
+        await releaseHold(db, placed.id)
+        await sweep()
+        t.strictSame([...(await aborted.stored()), ...(await refused.stored())], [])
+        for (const { rowOf } of [aborted, refused]) t.strictSame(await rowOf(), { state: 'aborted', released: true })
+      },
+    )
+  }
+}
+
+t.test('a chunk that comes after the end of its session removes none that a hold keeps', async (t) => {
+  const upload = await anUpload('staged')
+  const before = await upload.stored()
+  const placed = await hold('person', people.member.id)
+  const { put } = store
+  store.put = async (...given) => {
+    store.put = put
+    t.equal((await call(people.member, 'DELETE', upload.path)).status, 204)
+    return store.put(...given)
+  }
+  t.equal((await upload.put(1)).code, 'UPLOAD_EXPIRED')
+  t.strictSame(await upload.stored(), before)
+  await releaseHold(db, placed.id)
+  await sweep()
+  t.strictSame(await upload.stored(), [])
 })
 
 // ---------------------------------------------------------------- erasures

@@ -13,6 +13,7 @@ import { coldContract } from '../../../support/cold-contract.ts'
 import { objectStoreContract, zeros } from '../../../support/object-store-contract.ts'
 import { COLD_CLASS, COLD_PLACEMENT, startRadosGateway } from '../../../support/services/radosgw.ts'
 import { growthOfFourParts } from '../../../support/streaming-memory.ts'
+import { nothingLeftInVersions } from '../../../support/versioned-uploads.ts'
 
 /** The store on S3. Takes over 20 s: it starts a Ceph cluster, and sends 64 MiB parts to see what stays in memory. */
 
@@ -167,6 +168,16 @@ if (gateway) {
   }
   const uploadsOf = async (bucket: string, prefix: string) =>
     (await admin.listIncompleteUploadsQuery(bucket, prefix, '', '', '')).uploads.map(({ key }) => key)
+  const withVersions = async (t: Test, name: string) => {
+    const { bucket, ...s3 } = await rgw.makeBucket(name)
+    await admin.setBucketVersioning(bucket, { Status: 'Enabled' })
+    const versionsBelow = async (prefix: string) => {
+      const names: unknown[] = []
+      for await (const { name } of admin.listObjects(bucket, prefix, true, { IncludeVersion: true })) names.push(name)
+      return names
+    }
+    return { versioned: open(t, { ...s3, bucket }), versionsBelow, bucket }
+  }
   const PART = 5 * MIB
 
   t.test('one bucket, two classes', async (t) => {
@@ -312,15 +323,7 @@ if (gateway) {
   })
 
   t.test('in a bucket with versions, deletes them all below a prefix, and the delete markers', async (t) => {
-    const s3 = await rgw.makeBucket('with-versions')
-    await admin.setBucketVersioning(s3.bucket, { Status: 'Enabled' })
-    const versioned = open(t, s3)
-    const versionsBelow = async (prefix: string) => {
-      const names: unknown[] = []
-      for await (const { name } of admin.listObjects(s3.bucket, prefix, true, { IncludeVersion: true }))
-        names.push(name)
-      return names
-    }
+    const { versioned, versionsBelow } = await withVersions(t, 'with-versions')
     for (const body of ['one', 'two', 'three']) await versioned.put('m/1/original', body, textType)
     await versioned.put('m/1/v1/master', 'x', textType)
     await versioned.delete('m/1/v1/master')
@@ -337,6 +340,14 @@ if (gateway) {
     t.strictSame(await versionsBelow('m/1/'), ['m/1/original2'], 'of one object too, and of no other')
     await versioned.deleteForGood('m/1/none')
     t.strictSame(await versionsBelow('m/1/none'), [], 'adds no marker')
+  })
+
+  t.test('in a bucket with versions, what no purge looks at again goes with all of them', async (t) => {
+    const { versioned, versionsBelow, bucket } = await withVersions(t, 'refused')
+    await nothingLeftInVersions(t, {
+      store: versioned,
+      leftBelow: async (prefix) => [...(await versionsBelow(prefix)), ...(await uploadsOf(bucket, prefix))],
+    })
   })
 
   t.test('signs links that anybody may GET, for one object and for a while', async (t) => {

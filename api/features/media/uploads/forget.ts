@@ -1,0 +1,18 @@
+import type { Database } from '../../../db/db.ts'
+import { deleteOldUploads } from './queries.ts'
+
+/** Of versions before chunks went with the storage of their session, one can have 10,000 of them. */
+const BATCH = 20
+
+/**
+ * Housekeeping: deletes upload sessions that ended a week ago, so that their names and checksums do not outlive their use:
+ * requests can repeat a merge until then. Returns how many.
+ */
+export async function forgetUploads(db: Database, signal?: AbortSignal): Promise<number> {
+  for (let forgotten = 0; ; ) {
+    const some = await db.inTransaction({}, (tx) => deleteOldUploads(tx, BATCH))
+    forgotten += some
+    // Fewer say nothing: another worker may have them.
+    if (some === 0 || signal?.aborted) return forgotten
+  }
+}
