@@ -1,12 +1,16 @@
 // A process of its own: the platform takes its settings from the environment.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import type { Request, Route } from 'playwright-core'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
+import { signIn } from '../../local/demo/client.ts'
 import { browserFolder, COUNT_MOTIONS, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
 import { clip } from '../support/clips.ts'
 import { testDatabase } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
 import { PHONE } from '../support/pictures.ts'
 
 /**
@@ -367,6 +371,37 @@ t.test('a link to a photo opens it in whichever group it is, and says so if ther
   await openLink(`${under.platform.page.url}/#media=med_00000000000000000000000000`)
   await page.getByText('This photo cannot be shown.').waitFor()
   await under.reported(404, 404, 404)
+})
+
+t.test('a session that ends during an upload ends it, and the next person sends nothing of it', async (t: Test) => {
+  const { demo } = under.platform
+  const sent: Request[] = []
+  page.on('request', (r) => void (r.url().endsWith('/single') && sent.push(r)))
+  const held: Route[] = []
+  await page.route('**/single', (route) => void held.push(route))
+  // So that it is the upload which finds out that the session has ended.
+  await under.lookAway()
+  const colours = ['#100', '#200', '#300', '#400', '#500', '#600']
+  const files = colours.map(async (colour, i) => ({
+    ...{ name: `private ${i}.jpg`, mimeType: 'image/jpeg' },
+    buffer: await photo(colour, '2022:01:01 10:00:00'),
+  }))
+  await page.locator('#files').setInputFiles(await Promise.all(files))
+  await eventually('the first files to be on their way', () => held.length === 3)
+  await (await signIn(demo.base_url, demo.accounts.member)).call('DELETE', '/api/auth/sessions')
+  await page.unroute('**/single')
+  // What the page has aborted meanwhile cannot go on.
+  for (const route of held) void route.continue().catch(() => {})
+  await page.getByRole('button', { name: /Tomás Silva/ }).click()
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+  await page.locator('.tile').first().waitFor()
+  t.equal(await page.getByText('was interrupted').count(), 0, 'of what another person has begun')
+  await sleep(500)
+  t.equal(sent.length, 3)
+  t.strictSame(await query(`select from media where original_filename like 'private %'`), [])
+  await under.reported(401, 401)
+  await page.goto('about:blank')
+  await under.signIn()
 })
 
 t.test('months count what there is, and only what is near the window is loaded', async (t: Test) => {

@@ -1,4 +1,5 @@
 import { inWords } from '../lib/refusals.js'
+import { session } from '../lib/session.js'
 import { recall } from './memory.js'
 import { keyOf, planUpload } from './plan.js'
 import { uploadOf } from './upload.js'
@@ -41,7 +42,7 @@ export function newUploadQueue({ onChange, onDone }) {
   }
 
   const newJob = (org, key, { file, type, stem, path }) => ({
-    ...{ org, key, file, type, stem, path, name: file.name, size: file.size },
+    ...{ of: session()?.id, org, key, file, type, stem, path, name: file.name, size: file.size },
     ...{ sent: 0, resumed: 0, state: 'waiting', note: '', since: 0 },
   })
 
@@ -55,7 +56,7 @@ export function newUploadQueue({ onChange, onDone }) {
     running++
     Object.assign(job, { state: 'sending', note: '', code: undefined, since: performance.now() })
     job.upload = uploadOf({
-      ...{ org: job.org, file: job.file, type: job.type, pairId: job.pairId, key: job.key },
+      ...{ of: job.of, org: job.org, file: job.file, type: job.type, pairId: job.pairId, key: job.key },
       onProgress(bytes) {
         job.sent = Math.min(bytes, job.size)
         job.note = ''

@@ -1,5 +1,6 @@
-import { accessToken, call, offline, refusalFrom, renew } from '../lib/api.js'
+import { accessToken, call, offline, Refusal, refusalFrom, renew } from '../lib/api.js'
 import { isOnline, setOnline, untilOnline } from '../lib/connection.js'
+import { session } from '../lib/session.js'
 import { forget, recall, remember } from './memory.js'
 
 /** Files up to this size are sent whole: one request instead of three. */
@@ -23,9 +24,10 @@ const pause = (ms, signal) =>
 /**
  * The upload of one file. `run()` resolves to the id of the media item, and can be called again after a failure, also
  * after a reload of the page: what has arrived is not sent again, and `onResume(bytes)` says how much that is.
- * `onProgress(sentBytes)` is called while bytes are sent, `onWait(text)` while it waits. `key` names the file in the memory of uploads.
+ * `onProgress(sentBytes)` is called while bytes are sent, `onWait(text)` while it waits. `key` names the file in the memory of uploads,
+ * `of` the session of the person who chose it: nothing is sent in another one.
  */
-export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, onWait }) {
+export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResume, onWait }) {
   const base = `/api/media/${org}`
   const pairing = pairId ? { live_photo_pair_id: pairId } : {}
   let stop = new AbortController()
@@ -130,14 +132,14 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, o
    * connection is none either, however long it lasts.
    */
   async function patiently(work, signal) {
-    for (let attempt = 1; ; ) {
+    const tries = { failed: 1, lost: 1 }
+    for (;;) {
+      if (session()?.id !== of) throw new Refusal(401, 'UNAUTHORIZED', 'The session has ended.')
       try {
         return await work()
       } catch (error) {
         signal.throwIfAborted()
-        if (![0, 401, 429].includes(error.status) && (attempt === ATTEMPTS || !mayPass(error))) throw error
-        if (error.status !== 429) attempt++
-        await untilNext(error, attempt, signal)
+        await untilNext(error, attemptAfter(error, tries), signal)
       }
     }
   }
@@ -195,9 +197,17 @@ function send(method, path, body, { headers, onSent, signal }) {
   })
 }
 
+/** The number of the next attempt. Throws what a repeat cannot help, and what has been repeated often enough. */
+function attemptAfter(error, tries) {
+  if (error.status === 0) return ++tries.lost
+  if (error.status === 429) return tries.failed
+  if (tries.failed === ATTEMPTS || !mayPass(error)) throw error
+  return ++tries.failed
+}
+
 /** Whether a retry can help. */
 const mayPass = (error) =>
-  error.status === 0 || error.status >= 500 || ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
+  error.status === 401 || error.status >= 500 || ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
 
 function parse(text) {
   try {
