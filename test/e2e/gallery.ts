@@ -246,6 +246,24 @@ t.test('what is deleted can be taken back at once', async (t: Test) => {
   await tile('zoo.png').waitFor()
 })
 
+t.test('what another member deletes goes without a reload, and comes back with its restoration', async (t: Test) => {
+  const { demo } = under.platform
+  const other = await signIn(demo.base_url, demo.accounts.admin)
+  const path = `/api/media/${demo.organizations[0]?.org_id}/${await tile(HTML_NAME).getAttribute('data-media')}`
+  await other.call('DELETE', path)
+  // Two, because the counts and what is shown may be of different moments.
+  for (let looks = 0; looks < 2; looks++) {
+    const looked = page.waitForResponse((r) => r.url().endsWith('/months'))
+    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+    await looked
+  }
+  await tile(HTML_NAME).waitFor({ state: 'detached' })
+  t.strictSame((await months())[0], ['2024-05', '1 item'])
+  await other.call('POST', `${path}/restore`)
+  await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+  await tile(HTML_NAME).waitFor()
+})
+
 t.test('the trash says how many days are left, and gives a Live Photo back whole', async (t: Test) => {
   const live = page.locator('.tile[data-kind=live] .frame')
   const before = await page.evaluate<number>('motions')
