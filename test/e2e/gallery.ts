@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import type { Request, Route } from 'playwright-core'
+import type { Request } from 'playwright-core'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
 import { signIn } from '../../local/demo/client.ts'
@@ -395,8 +395,14 @@ t.test('a session that ends during an upload ends it, and the next person sends 
   const { demo } = under.platform
   const sent: Request[] = []
   page.on('request', (r) => void (r.url().endsWith('/single') && sent.push(r)))
-  const held: Route[] = []
-  await page.route('**/single', (route) => void held.push(route))
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  let held = 0
+  await page.route('**/single', async (route) => {
+    held++
+    await released
+    // What the page has aborted meanwhile cannot go on.
+    await route.continue().catch(() => {})
+  })
   // So that it is the upload which finds out that the session has ended.
   await under.lookAway()
   const colours = ['#100', '#200', '#300', '#400', '#500', '#600']
@@ -405,11 +411,9 @@ t.test('a session that ends during an upload ends it, and the next person sends 
     buffer: await photo(colour, '2022:01:01 10:00:00'),
   }))
   await page.locator('#files').setInputFiles(await Promise.all(files))
-  await eventually('the first files to be on their way', () => held.length === 3)
+  await eventually('the first files to be on their way', () => held === 3)
   await (await signIn(demo.base_url, demo.accounts.member)).call('DELETE', '/api/auth/sessions')
-  await page.unroute('**/single')
-  // What the page has aborted meanwhile cannot go on.
-  for (const route of held) void route.continue().catch(() => {})
+  release()
   await page.getByRole('button', { name: /Tomás Silva/ }).click()
   await page.getByRole('button', { name: 'Sign in', exact: true }).click()
   await page.locator('.tile').first().waitFor()
@@ -418,6 +422,7 @@ t.test('a session that ends during an upload ends it, and the next person sends 
   t.equal(sent.length, 3)
   t.strictSame(await query(`select from media where original_filename like 'private %'`), [])
   await under.reported(401, 401)
+  await page.unroute('**/single')
   await page.goto('about:blank')
   await under.signIn()
 })

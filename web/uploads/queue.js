@@ -5,8 +5,8 @@ import { keyOf, planUpload } from './plan.js'
 import { uploadOf } from './upload.js'
 
 const FILES_AT_ONCE = 3
-/** Refusals of the file itself: sending it again changes nothing. */
-const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE']
+/** What is wrong with the file itself: sending it again changes nothing. */
+const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE', 'FILE_UNREADABLE']
 
 /** Whether it failed for a reason that another attempt may not meet. */
 export const mayRetry = (job) => job.state === 'failed' && !FINAL.includes(job.code)
@@ -20,11 +20,13 @@ export function newUploadQueue({ onChange, onDone }) {
   let skipped = []
   let running = 0
 
-  /** `entries`: {path, file}. Files that are on their way already are not added again. */
+  /** `entries`: {path, file}. Files that are on their way already are not added again; those that failed are. */
   function add(org, entries) {
     const plan = planUpload(entries)
     skipped.push(...plan.skipped)
     const pairs = new Map()
+    const keys = new Set(plan.accepted.map((entry) => keyOf(org, entry)))
+    jobs = jobs.filter((j) => j.state !== 'failed' || !keys.has(j.key))
     const present = new Set(jobs.filter((j) => j.state !== 'cancelled').map((j) => j.key))
     for (const entry of plan.accepted) {
       const key = keyOf(org, entry)

@@ -67,7 +67,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     form.append('file', new Blob([file], { type }), file.name)
     const headers = { 'Idempotency-Key': once }
     const answer = await patiently(
-      () => send('POST', `${base}/single`, form, { headers, onSent: onProgress, signal }),
+      () => send('POST', `${base}/single`, form, { headers, file, onSent: onProgress, signal }),
       signal,
     )
     return answer.data.media_id
@@ -115,7 +115,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
         const headers = { 'Content-Type': 'application/octet-stream' }
         const path = `${base}/upload/${started.upload_id}/${i}`
         const blob = file.slice(from, from + sizeOf(i))
-        await patiently(() => send('PUT', path, blob, { headers, onSent, signal }), signal)
+        await patiently(() => send('PUT', path, blob, { headers, file, onSent, signal }), signal)
         onSent(sizeOf(i))
       }
     }
@@ -170,8 +170,8 @@ const ifGone = (error) => {
   if (error.status !== 404) throw error
 }
 
-/** A request with progress, which fetch does not report. */
-function send(method, path, body, { headers, onSent, signal }) {
+/** A request with bytes of `file`, and with progress, which fetch does not report. */
+function send(method, path, body, { headers, file, onSent, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
     const abort = () => request.abort()
@@ -188,7 +188,7 @@ function send(method, path, body, { headers, onSent, signal }) {
     }
     request.onerror = () => {
       onSent(0)
-      reject(offline())
+      void whyLost(file).then(reject)
     }
     request.onabort = () => reject(signal.reason ?? new DOMException('stopped', 'AbortError'))
     request.onloadend = () => signal.removeEventListener('abort', abort)
@@ -196,6 +196,16 @@ function send(method, path, body, { headers, onSent, signal }) {
     request.send(body)
   })
 }
+
+/** A browser reports a file that was moved or changed since it was chosen as it reports a lost connection. */
+const whyLost = (file) =>
+  file
+    .slice(0, 1)
+    .arrayBuffer()
+    .then(
+      offline,
+      () => new Refusal(undefined, 'FILE_UNREADABLE', 'The file cannot be read any more. Choose it again.'),
+    )
 
 /** The number of the next attempt. Throws what a repeat cannot help, and what has been repeated often enough. */
 function attemptAfter(error, tries) {
