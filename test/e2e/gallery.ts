@@ -391,6 +391,26 @@ t.test('a link to a photo opens it in whichever group it is, and says so if ther
   await under.reported(404, 404, 404)
 })
 
+t.test('a short outage while the page loads is waited for, with what its address names', async (t: Test) => {
+  const id = await tile('zoo.png').getAttribute('data-media')
+  const error = { code: 'SERVICE_UNAVAILABLE', message: 'One moment', retry_after: 1 }
+  let asked = 0
+  await page.route('**/users/me', (route) =>
+    asked++ < 2 ? route.fulfill({ status: 503, json: { error } }) : route.continue(),
+  )
+  await page.goto('about:blank')
+  await page.goto(`${under.platform.page.url}/#media=${id}`)
+  await page.getByText('Keepsake does not answer at the moment.').waitFor()
+  t.equal(await page.getByRole('button', { name: 'Sign in' }).count(), 0)
+  t.ok(page.url().endsWith(`#media=${id}`), 'also for a person who reloads it')
+  await until(`document.querySelector('#viewer-title')?.textContent === 'zoo.png'`)
+  t.equal(asked, 3)
+  await under.reported(503)
+  await page.unroute('**/users/me')
+  await page.keyboard.press('Escape')
+  await until(`!document.querySelector('#viewer').open`)
+})
+
 t.test('a session that ends during an upload ends it, and the next person sends nothing of it', async (t: Test) => {
   const { demo } = under.platform
   const sent: Request[] = []
