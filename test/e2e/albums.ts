@@ -286,6 +286,24 @@ t.test('a caption is written in place, and stays text', async (t: Test) => {
   t.equal(await item(ann, 'one.jpg').locator('.edit-caption').textContent(), 'Add a caption')
 })
 
+t.test('a caption that is being written is saved when its author goes back', async (t: Test) => {
+  const saved: unknown[] = []
+  ann.on('request', (r) => void (r.method() === 'PATCH' && saved.push(r.postDataJSON())))
+  await button(ann, 'Add a caption to one.jpg').click()
+  await ann.getByLabel('Caption of one.jpg').fill('By the lake')
+  const answered = ann.waitForResponse((r) => r.request().method() === 'PATCH')
+  await ann.goBack()
+  t.ok((await answered).ok())
+  await ann.locator('.view-album').waitFor({ state: 'detached' })
+  await ann.goForward()
+  await item(ann, 'one.jpg').locator('.edit-caption', { hasText: 'By the lake' }).waitFor()
+  t.strictSame(saved, [{ caption: 'By the lake' }])
+  await item(ann, 'one.jpg').locator('.edit-caption').click()
+  await ann.getByLabel('Caption of one.jpg').fill('')
+  await ann.keyboard.press('Enter')
+  await button(ann, 'Add a caption to one.jpg').waitFor()
+})
+
 t.test('a Live Photo moves, and the viewer goes through the album', async (t: Test) => {
   await ann.locator('#album-items .tile[data-kind=live]').waitFor()
   await ann.mouse.move(5, 5)
