@@ -246,6 +246,22 @@ t.test('what is deleted can be taken back at once', async (t: Test) => {
   await tile('zoo.png').waitFor()
 })
 
+t.test('a key that is held down deletes one photo', async (t: Test) => {
+  let deleted = 0
+  page.on('request', (request) => void (request.method() === 'DELETE' && deleted++))
+  await tile(HTML_NAME).locator('.frame').click()
+  await until(`document.querySelector('#viewer').open`)
+  await page.keyboard.down('Delete')
+  await until(`document.querySelector('#viewer-title').textContent === 'IMG_0001.JPG'`)
+  for (let i = 0; i < 3; i++) await page.keyboard.down('Delete')
+  await page.keyboard.up('Delete')
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await tile(HTML_NAME).waitFor()
+  t.equal(deleted, 1)
+  await page.keyboard.press('Escape')
+  await until(`!document.querySelector('#viewer').open`)
+})
+
 t.test('what another member deletes goes without a reload, and comes back with its restoration', async (t: Test) => {
   const { demo } = under.platform
   const other = await signIn(demo.base_url, demo.accounts.admin)
