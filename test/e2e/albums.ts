@@ -135,6 +135,34 @@ t.test('an album is made for an event, as a draft', async (t: Test) => {
   t.ok(await button(ann, 'Publish').isVisible())
 })
 
+t.test('what is discarded while it is added stays out of the album, but for what is on its way', async (t: Test) => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const added: unknown[] = []
+  const adding = /\/albums\/alb_\w+\/media$/
+  await ann.route(adding, async (route) => {
+    added.push(route.request().postDataJSON())
+    await released
+    await route.continue()
+  })
+  await button(ann, 'Choose photos').click()
+  const dialog = ann.getByRole('dialog')
+  for (const name of ['one.jpg', 'two.jpg']) {
+    await dialog.getByRole('button', { name: new RegExp(`^Photo ${name}`) }).click()
+  }
+  await button(ann, 'Add 2').click()
+  await button(ann, 'Adding 1 of 2').waitFor()
+  await button(ann, 'Cancel').click()
+  await button(ann, 'Discard').click()
+  await dialog.waitFor({ state: 'detached' })
+  release()
+  await untilOrder('one.jpg')
+  t.equal(added.length, 1)
+  await ann.unroute(adding)
+  await api.call('DELETE', `${await itemsPath()}/${await mediaId('one.jpg')}`)
+  await lookAgain(ann)
+  await button(ann, 'Choose photos').waitFor()
+})
+
 t.test('several photos are chosen in the library and added', async (t: Test) => {
   // A Live Photo whose conversion has not ended: what it shows is part of its name too.
   const list = /\/api\/media\/org_\w+\?/

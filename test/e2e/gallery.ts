@@ -217,6 +217,27 @@ t.test('several photos are selected, and added to an album or deleted together',
   t.notOk(await page.getByRole('toolbar').isVisible())
 })
 
+t.test('what is not added after the dialog is closed is told nevertheless', async () => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const adding = /\/albums\/alb_\w+\/media$/
+  await page.route(adding, async (route) => {
+    await released
+    await route.fulfill({ status: 403, json: { error: { code: 'FORBIDDEN', message: 'No' } } })
+  })
+  await page.getByRole('button', { name: 'Select' }).click()
+  await choose('zoo.png')
+  await page.getByRole('button', { name: 'Add to album' }).click()
+  await page.getByRole('button', { name: /^Trip/ }).click()
+  await page.getByText('Adding 1 of 1').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  release()
+  await page.getByText('Not all items were added to “Trip”. You may not do this.').waitFor()
+  await page.unroute(adding)
+  await page.getByRole('button', { name: 'End selecting' }).click()
+  await under.reported(403)
+})
+
 t.test('several deleted photos are restored together', async (t: Test) => {
   for (const name of [HTML_NAME, 'zoo.png']) {
     await tile(name).hover()
