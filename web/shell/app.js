@@ -31,6 +31,7 @@ export function App({ accounts, hasOutbox, wanted, before, media }) {
     forgetLibrary()
     forgetUnsent()
     forgetChanges()
+    document.title = 'Keepsake'
     setAccount(undefined)
     setMe(undefined)
   }
@@ -97,6 +98,13 @@ function Signed({ me, media, hasOutbox, onSignOut }) {
     scrollTo({ top: 0, behavior: 'instant' })
   }, [name, !id && org])
   useLayoutEffect(forgetForward, [name, id, org])
+  const opened = useRef(false)
+  useLayoutEffect(() => {
+    // What had the focus went with the view before. The keys go on in the new one.
+    if (opened.current && document.activeElement === document.body)
+      document.getElementById('content').focus({ preventScroll: true })
+    opened.current = true
+  }, [name, id])
   useEffect(() => {
     const changed = () => {
       const wanted = unshown()
