@@ -329,6 +329,24 @@ t.test('files that can no longer be read say so, and the others go on', async (t
   await page.locator('#uploads-close').click()
 })
 
+t.test('an upload goes on when the tokens cannot be renewed at once', async (t: Test) => {
+  await under.lookAway()
+  await page.evaluate(`localStorage.setItem('keepsake.session',
+    JSON.stringify({ ...JSON.parse(localStorage.getItem('keepsake.session')), access: 'expired' }))`)
+  let renewals = 0
+  const error = { code: 'SERVICE_UNAVAILABLE', message: 'One moment' }
+  await page.route('**/auth/refresh', (route) =>
+    renewals++ === 0 ? route.fulfill({ status: 503, json: { error } }) : route.continue(),
+  )
+  await writeFile(join(folder, 'later.mp4'), brokenVideo(9))
+  await page.locator('#files').setInputFiles(join(folder, 'later.mp4'))
+  await page.getByRole('heading', { name: '1 file uploaded' }).waitFor()
+  t.equal(renewals, 2)
+  await page.unroute('**/auth/refresh')
+  await page.reload()
+  await tile('later.mp4').waitFor()
+})
+
 t.test('it is as good on a phone and in the dark', async (t: Test) => {
   await page.emulateMedia({ colorScheme: 'dark' })
   await shoot('7-dark')

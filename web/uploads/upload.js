@@ -144,8 +144,14 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     }
   }
 
-  async function untilNext({ status, retryAfter }, attempt, signal) {
-    if (status === 401) await renew()
+  async function untilNext(error, attempt, signal) {
+    // Without new tokens for now, the next attempt waits as long as the renewal would have to.
+    const renewed = () =>
+      renew().then(
+        () => error,
+        (refusal) => refusal,
+      )
+    const { status, retryAfter } = error.status === 401 ? await renewed() : error
     if (!isOnline()) onWait('Waiting for the connection')
     await untilOnline(signal)
     const seconds = retryAfter ?? (status === 401 ? 0 : 0.3 * 2 ** Math.min(attempt, ATTEMPTS))
