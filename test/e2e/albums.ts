@@ -135,6 +135,34 @@ t.test('an album is made for an event, as a draft', async (t: Test) => {
   t.ok(await button(ann, 'Publish').isVisible())
 })
 
+t.test('what is discarded while it is added stays out of the album, but for what is on its way', async (t: Test) => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const added: unknown[] = []
+  const adding = /\/albums\/alb_\w+\/media$/
+  await ann.route(adding, async (route) => {
+    added.push(route.request().postDataJSON())
+    await released
+    await route.continue()
+  })
+  await button(ann, 'Choose photos').click()
+  const dialog = ann.getByRole('dialog')
+  for (const name of ['one.jpg', 'two.jpg']) {
+    await dialog.getByRole('button', { name: new RegExp(`^Photo ${name}`) }).click()
+  }
+  await button(ann, 'Add 2').click()
+  await button(ann, 'Adding 1 of 2').waitFor()
+  await button(ann, 'Cancel').click()
+  await button(ann, 'Discard').click()
+  await dialog.waitFor({ state: 'detached' })
+  release()
+  await untilOrder('one.jpg')
+  t.equal(added.length, 1)
+  await ann.unroute(adding)
+  await api.call('DELETE', `${await itemsPath()}/${await mediaId('one.jpg')}`)
+  await lookAgain(ann)
+  await button(ann, 'Choose photos').waitFor()
+})
+
 t.test('several photos are chosen in the library and added', async (t: Test) => {
   // A Live Photo whose conversion has not ended: what it shows is part of its name too.
   const list = /\/api\/media\/org_\w+\?/
@@ -286,6 +314,24 @@ t.test('a caption is written in place, and stays text', async (t: Test) => {
   t.equal(await item(ann, 'one.jpg').locator('.edit-caption').textContent(), 'Add a caption')
 })
 
+t.test('a caption that is being written is saved when its author goes back', async (t: Test) => {
+  const saved: unknown[] = []
+  ann.on('request', (r) => void (r.method() === 'PATCH' && saved.push(r.postDataJSON())))
+  await button(ann, 'Add a caption to one.jpg').click()
+  await ann.getByLabel('Caption of one.jpg').fill('By the lake')
+  const answered = ann.waitForResponse((r) => r.request().method() === 'PATCH')
+  await ann.goBack()
+  t.ok((await answered).ok())
+  await ann.locator('.view-album').waitFor({ state: 'detached' })
+  await ann.goForward()
+  await item(ann, 'one.jpg').locator('.edit-caption', { hasText: 'By the lake' }).waitFor()
+  t.strictSame(saved, [{ caption: 'By the lake' }])
+  await item(ann, 'one.jpg').locator('.edit-caption').click()
+  await ann.getByLabel('Caption of one.jpg').fill('')
+  await ann.keyboard.press('Enter')
+  await button(ann, 'Add a caption to one.jpg').waitFor()
+})
+
 t.test('a Live Photo moves, and the viewer goes through the album', async (t: Test) => {
   await ann.locator('#album-items .tile[data-kind=live]').waitFor()
   await ann.mouse.move(5, 5)
@@ -317,8 +363,10 @@ t.test('nobody else sees a draft; published, it is there for all members', async
   await under.until(`document.querySelector('#album-state').textContent === 'Published'`)
   await under.shoot('a7-published')
   await bob.getByRole('link', { name: 'All albums' }).click()
+  await under.until(`document.title === 'Albums · Keepsake'`, bob)
   await bob.getByRole('link', { name: TITLE }).click()
   await bob.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  t.equal(await bob.evaluate('document.activeElement.id'), 'content', 'what had the focus is gone')
   await item(bob, 'live.jpg').waitFor()
   t.strictSame(await names(bob), ['three.jpg', 'one.jpg', 'live.jpg'])
   t.equal(await item(bob, 'three.jpg').locator('.caption').textContent(), CAPTION)

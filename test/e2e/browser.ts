@@ -1,12 +1,13 @@
 // A process of its own: the platform takes its settings from the environment.
 import { execFile } from 'node:child_process'
-import { copyFile, open, writeFile } from 'node:fs/promises'
+import { copyFile, open, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
 import { clip } from '../support/clips.ts'
 import { testDatabase } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
 import { slowEncoderPath } from '../support/slow-ffmpeg.ts'
 
 /**
@@ -247,15 +248,14 @@ t.test('all of it without an error in the console and without a request to anywh
   t.end()
 })
 
+/** An MP4 in its first bytes and nothing after: accepted, and found to be broken when it is converted. */
+const brokenVideo = (bytes: number) =>
+  Buffer.concat([Buffer.from('\0\0\0\x18ftypisom\0\0\x02\0isomiso2', 'latin1'), Buffer.alloc(bytes, 7)])
+
 t.test('a file that is lost on the way is sent again', async (t: Test) => {
   let lost = 0
   await page.route('**/single', (route) => (lost++ === 0 ? route.abort('connectionreset') : route.continue()))
-  // An MP4 in its first bytes and nothing after: accepted, and found to be broken when it is converted.
-  const broken = Buffer.concat([
-    Buffer.from('\0\0\0\x18ftypisom\0\0\x02\0isomiso2', 'latin1'),
-    Buffer.alloc(300_000, 7),
-  ])
-  await writeFile(join(folder, 'broken.mp4'), broken)
+  await writeFile(join(folder, 'broken.mp4'), brokenVideo(300_000))
   await page.locator('#files').setInputFiles(join(folder, 'broken.mp4'))
   await tile('broken.mp4').waitFor()
   t.equal(lost, 2)
@@ -264,11 +264,7 @@ t.test('a file that is lost on the way is sent again', async (t: Test) => {
 })
 
 t.test('a large file goes on after a reload, without what has arrived', async (t: Test) => {
-  const large = Buffer.concat([
-    Buffer.from('\0\0\0\x18ftypisom\0\0\x02\0isomiso2', 'latin1'),
-    Buffer.alloc(20_000_000, 9),
-  ])
-  await writeFile(join(folder, 'large.mp4'), large)
+  await writeFile(join(folder, 'large.mp4'), brokenVideo(20_000_000))
   await page.route('**/upload/*/2', (route) => route.abort('connectionreset'))
   const arrived = [0, 1].map((i) => page.waitForResponse((r) => r.url().endsWith(`/${i}`) && r.ok()))
   await page.locator('#files').setInputFiles(join(folder, 'large.mp4'))
@@ -305,6 +301,50 @@ t.test('what is no video is refused in words, next to its name', async (t: Test)
   t.notOk(await row.getByRole('button', { name: /^Try again/ }).isVisible(), 'it would be refused again')
   await row.getByRole('button', { name: 'Remove letter.mp4' }).click()
   await row.waitFor({ state: 'detached' })
+})
+
+t.test('files that can no longer be read say so, and the others go on', async (t: Test) => {
+  const names = Array.from({ length: 7 }, (_, i) => `moved ${i}.mp4`)
+  const paths = names.map((name) => join(folder, name))
+  for (const path of paths) await writeFile(path, brokenVideo(9))
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  let held = 0
+  await page.route('**/single', async (route) => {
+    held++
+    await released
+    await route.continue()
+  })
+  await page.locator('#files').setInputFiles(paths)
+  await eventually('the first files to be on their way', () => held === 3)
+  // Those that come next.
+  for (const path of paths.slice(3, 6)) await rm(path)
+  release()
+  await page.getByRole('heading', { name: '3 files could not be uploaded' }).waitFor()
+  const row = page.locator('.upload.failed', { hasText: 'The file cannot be read any more. Choose it again.' })
+  t.strictSame(await row.locator('.name').allTextContents(), names.slice(3, 6))
+  t.equal(await page.getByRole('button', { name: /^Try/ }).count(), 0, 'it would fail again')
+  t.equal(await page.locator('.connection').count(), 0, 'the connection is there')
+  await tile('moved 6.mp4').waitFor()
+  await page.unroute('**/single')
+  await page.locator('#uploads-close').click()
+})
+
+t.test('an upload goes on when the tokens cannot be renewed at once', async (t: Test) => {
+  await under.lookAway()
+  await page.evaluate(`localStorage.setItem('keepsake.session',
+    JSON.stringify({ ...JSON.parse(localStorage.getItem('keepsake.session')), access: 'expired' }))`)
+  let renewals = 0
+  const error = { code: 'SERVICE_UNAVAILABLE', message: 'One moment' }
+  await page.route('**/auth/refresh', (route) =>
+    renewals++ === 0 ? route.fulfill({ status: 503, json: { error } }) : route.continue(),
+  )
+  await writeFile(join(folder, 'later.mp4'), brokenVideo(9))
+  await page.locator('#files').setInputFiles(join(folder, 'later.mp4'))
+  await page.getByRole('heading', { name: '1 file uploaded' }).waitFor()
+  t.equal(renewals, 2)
+  await page.unroute('**/auth/refresh')
+  await page.reload()
+  await tile('later.mp4').waitFor()
 })
 
 t.test('it is as good on a phone and in the dark', async (t: Test) => {

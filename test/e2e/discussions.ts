@@ -270,6 +270,34 @@ t.test('a comment that is half written stays, wherever the viewer goes', async (
   await closeItem(bob, 'one.jpg')
 })
 
+t.test('a comment that is on its way is neither unsent nor sent twice, wherever the viewer goes', async (t: Test) => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  let posts = 0
+  await bob.route('**/comments', async (route) => {
+    if (route.request().method() === 'POST' && posts++ === 0) await released
+    await route.continue()
+  })
+  await openItem(bob, 'next.jpg')
+  await writing(bob).fill('Slow, but sent')
+  await discussion(bob).getByRole('button', { name: 'Comment', exact: true }).click()
+  await button(bob, 'Previous').click()
+  await viewer(bob, 'one.jpg').waitFor()
+  await writing(bob).waitFor()
+  t.equal(await bob.getByText('Your comment is not sent').filter({ visible: true }).count(), 0)
+  await button(bob, 'Next').click()
+  await viewer(bob, 'next.jpg').waitFor()
+  t.equal(await writing(bob).inputValue(), 'Slow, but sent')
+  t.notOk(await writing(bob).isEditable(), 'while it is on its way')
+  await writing(bob).press('Control+Enter')
+  release()
+  await beside(bob, 'Slow, but sent').waitFor()
+  await under.until(`document.querySelector('.beside textarea').value === ''`, bob)
+  t.ok(await writing(bob).isEditable())
+  t.strictSame([posts, await beside(bob, 'Slow, but sent').count()], [1, 1])
+  await bob.unroute('**/comments')
+  await closeItem(bob, 'next.jpg')
+})
+
 t.test('a video plays on while a comment is written', async (t: Test) => {
   await openItem(bob, 'walk.mp4')
   await writing(bob).pressSequentially('It pl')

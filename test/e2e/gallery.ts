@@ -1,12 +1,16 @@
 // A process of its own: the platform takes its settings from the environment.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import type { Request } from 'playwright-core'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
+import { signIn } from '../../local/demo/client.ts'
 import { browserFolder, COUNT_MOTIONS, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
 import { clip } from '../support/clips.ts'
 import { testDatabase } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
 import { PHONE } from '../support/pictures.ts'
 
 /**
@@ -213,6 +217,27 @@ t.test('several photos are selected, and added to an album or deleted together',
   t.notOk(await page.getByRole('toolbar').isVisible())
 })
 
+t.test('what is not added after the dialog is closed is told nevertheless', async () => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const adding = /\/albums\/alb_\w+\/media$/
+  await page.route(adding, async (route) => {
+    await released
+    await route.fulfill({ status: 403, json: { error: { code: 'FORBIDDEN', message: 'No' } } })
+  })
+  await page.getByRole('button', { name: 'Select' }).click()
+  await choose('zoo.png')
+  await page.getByRole('button', { name: 'Add to album' }).click()
+  await page.getByRole('button', { name: /^Trip/ }).click()
+  await page.getByText('Adding 1 of 1').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  release()
+  await page.getByText('Not all items were added to “Trip”. You may not do this.').waitFor()
+  await page.unroute(adding)
+  await page.getByRole('button', { name: 'End selecting' }).click()
+  await under.reported(403)
+})
+
 t.test('several deleted photos are restored together', async (t: Test) => {
   for (const name of [HTML_NAME, 'zoo.png']) {
     await tile(name).hover()
@@ -240,6 +265,40 @@ t.test('what is deleted can be taken back at once', async (t: Test) => {
   await until(`document.querySelectorAll('.month').length === 2`)
   t.strictSame((await months()).at(-1), ['2023-11', '1 item'])
   await tile('zoo.png').waitFor()
+})
+
+t.test('a key that is held down deletes one photo', async (t: Test) => {
+  let deleted = 0
+  page.on('request', (request) => void (request.method() === 'DELETE' && deleted++))
+  await tile(HTML_NAME).locator('.frame').click()
+  await until(`document.querySelector('#viewer').open`)
+  await page.keyboard.down('Delete')
+  await until(`document.querySelector('#viewer-title').textContent === 'IMG_0001.JPG'`)
+  for (let i = 0; i < 3; i++) await page.keyboard.down('Delete')
+  await page.keyboard.up('Delete')
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await tile(HTML_NAME).waitFor()
+  t.equal(deleted, 1)
+  await page.keyboard.press('Escape')
+  await until(`!document.querySelector('#viewer').open`)
+})
+
+t.test('what another member deletes goes without a reload, and comes back with its restoration', async (t: Test) => {
+  const { demo } = under.platform
+  const other = await signIn(demo.base_url, demo.accounts.admin)
+  const path = `/api/media/${demo.organizations[0]?.org_id}/${await tile(HTML_NAME).getAttribute('data-media')}`
+  await other.call('DELETE', path)
+  // Two, because the counts and what is shown may be of different moments.
+  for (let looks = 0; looks < 2; looks++) {
+    const looked = page.waitForResponse((r) => r.url().endsWith('/months'))
+    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+    await looked
+  }
+  await tile(HTML_NAME).waitFor({ state: 'detached' })
+  t.strictSame((await months())[0], ['2024-05', '1 item'])
+  await other.call('POST', `${path}/restore`)
+  await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+  await tile(HTML_NAME).waitFor()
 })
 
 t.test('the trash says how many days are left, and gives a Live Photo back whole', async (t: Test) => {
@@ -367,6 +426,62 @@ t.test('a link to a photo opens it in whichever group it is, and says so if ther
   await openLink(`${under.platform.page.url}/#media=med_00000000000000000000000000`)
   await page.getByText('This photo cannot be shown.').waitFor()
   await under.reported(404, 404, 404)
+})
+
+t.test('a short outage while the page loads is waited for, with what its address names', async (t: Test) => {
+  const id = await tile('zoo.png').getAttribute('data-media')
+  const error = { code: 'SERVICE_UNAVAILABLE', message: 'One moment', retry_after: 1 }
+  let asked = 0
+  await page.route('**/users/me', (route) =>
+    asked++ < 2 ? route.fulfill({ status: 503, json: { error } }) : route.continue(),
+  )
+  await page.goto('about:blank')
+  await page.goto(`${under.platform.page.url}/#media=${id}`)
+  await page.getByText('Keepsake does not answer at the moment.').waitFor()
+  t.equal(await page.getByRole('button', { name: 'Sign in' }).count(), 0)
+  t.ok(page.url().endsWith(`#media=${id}`), 'also for a person who reloads it')
+  await until(`document.querySelector('#viewer-title')?.textContent === 'zoo.png'`)
+  t.equal(asked, 3)
+  await under.reported(503)
+  await page.unroute('**/users/me')
+  await page.keyboard.press('Escape')
+  await until(`!document.querySelector('#viewer').open`)
+})
+
+t.test('a session that ends during an upload ends it, and the next person sends nothing of it', async (t: Test) => {
+  const { demo } = under.platform
+  const sent: Request[] = []
+  page.on('request', (r) => void (r.url().endsWith('/single') && sent.push(r)))
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  let held = 0
+  await page.route('**/single', async (route) => {
+    held++
+    await released
+    // What the page has aborted meanwhile cannot go on.
+    await route.continue().catch(() => {})
+  })
+  // So that it is the upload which finds out that the session has ended.
+  await under.lookAway()
+  const colours = ['#100', '#200', '#300', '#400', '#500', '#600']
+  const files = colours.map(async (colour, i) => ({
+    ...{ name: `private ${i}.jpg`, mimeType: 'image/jpeg' },
+    buffer: await photo(colour, '2022:01:01 10:00:00'),
+  }))
+  await page.locator('#files').setInputFiles(await Promise.all(files))
+  await eventually('the first files to be on their way', () => held === 3)
+  await (await signIn(demo.base_url, demo.accounts.member)).call('DELETE', '/api/auth/sessions')
+  release()
+  await page.getByRole('button', { name: /Tomás Silva/ }).click()
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+  await page.locator('.tile').first().waitFor()
+  t.equal(await page.getByText('was interrupted').count(), 0, 'of what another person has begun')
+  await sleep(500)
+  t.equal(sent.length, 3)
+  t.strictSame(await query(`select from media where original_filename like 'private %'`), [])
+  await under.reported(401, 401)
+  await page.unroute('**/single')
+  await page.goto('about:blank')
+  await under.signIn()
 })
 
 t.test('months count what there is, and only what is near the window is loaded', async (t: Test) => {

@@ -98,6 +98,43 @@ t.test('a link that has expired offers a fresh one', { skip }, async (t) => {
   t.equal((await world.row(late)).generation, 2)
 })
 
+t.test('it answers for the person it names, not for one who signs in elsewhere', { skip }, async (t) => {
+  const [first, second, asked] = await Promise.all([aPerson(api), aPerson(api), world.invite(at)])
+  const context = await browser.newContext()
+  t.teardown(() => context.close())
+  const [page, other] = [await context.newPage(), await context.newPage()]
+  const signIn = async (tab: typeof page, { id }: typeof first, name: string) => {
+    const email = `${name}@example.org`
+    api.identity.account({ sub: id, email, password: 'correct horse' })
+    await api.database.admin.query('update users set display_name = $1 where id = $2', [name, id])
+    await tab.getByLabel('E-mail').fill(email)
+    await tab.getByLabel('Password').fill('correct horse')
+    await tab.getByRole('button', { name: 'Sign in' }).click()
+    await tab.locator('#as-name', { hasText: name }).waitFor()
+  }
+  await page.goto(`${origin}/i/${asked.slug}#t=${asked.token}`)
+  await signIn(page, first, 'Jonas')
+  await page.getByLabel('A few words').fill('From Jonas')
+  await other.goto(`${origin}/i/${asked.slug}`)
+  await other.getByRole('button', { name: 'Not you?' }).click()
+  await signIn(other, second, 'Mira')
+  await page.locator('#as-name', { hasText: 'Mira' }).waitFor()
+  t.equal(await page.getByLabel('A few words').inputValue(), '', 'the words of another person')
+  // A press that comes before the browser has told the page: a tab hears nothing of its own changes.
+  await page.evaluate(`localStorage.setItem('keepsake.session',
+    JSON.stringify({ ...JSON.parse(localStorage.getItem('keepsake.session')), id: 'another' }))`)
+  let sent = 0
+  page.on('request', (request) => void (request.url().endsWith('/respond') && sent++))
+  const looked = page.waitForResponse((response) => response.url().endsWith('/users/me'))
+  await page.getByRole('button', { name: 'Accept' }).click()
+  await looked
+  await page.getByRole('button', { name: 'Accept' }).waitFor()
+  t.equal(sent, 0)
+  await page.getByRole('button', { name: 'Accept' }).click()
+  await page.getByRole('heading', { name: 'You’re in!' }).waitFor()
+  t.strictSame([sent, await world.isMember(first), await world.isMember(second)], [1, false, true])
+})
+
 t.test('a guest who is no member signs in and answers on the page, and the host sees it', { skip }, async (t) => {
   // At the root, and below the base path.
   for (const [base, button, said, status] of [

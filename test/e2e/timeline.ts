@@ -1,4 +1,5 @@
 // A process of its own: the platform takes its settings from the environment.
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Request } from 'playwright-core'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
@@ -302,6 +303,17 @@ t.test('a person downloads all that is theirs, and removes the copy', async (t: 
   await ann.locator('.copy').waitFor({ state: 'detached' })
 })
 
+let reading: typeof bob | undefined
+/** A page with the feed of Tomás, who has closed his own one. */
+async function reader() {
+  if (reading) return reading
+  reading = await under.openAnother()
+  await reading.goto(page.link({ account: 'admin' }))
+  await reading.getByRole('link', { name: 'Feed', exact: true }).click()
+  await reading.locator('.news, .view-feed .empty').first().waitFor()
+  return reading
+}
+
 t.test('who deletes the account has to type it, is signed out, and is no name any more', async (t: Test) => {
   await ann.setViewportSize({ width: 1280, height: 800 })
   await ann.locator('a.who-link').click()
@@ -318,13 +330,37 @@ t.test('who deletes the account has to type it, is signed out, and is no name an
   t.strictSame(under.consoleErrors, [])
   await dialog.getByRole('button', { name: 'Delete for good' }).click()
   await ann.locator('main.sign-in').waitFor()
-  const other = await under.openAnother()
-  await other.goto(page.link({ account: 'admin' }))
-  await other.getByRole('link', { name: 'Feed', exact: true }).click()
-  await other.locator('.news, .view-feed .empty').first().waitFor()
-  const hers = other.locator('.news', { hasText: 'Mira Okafor' })
+  const tomas = await reader()
+  const hers = tomas.locator('.news', { hasText: 'Mira Okafor' })
   await eventually('the feed to show no item of the erased person', async () => (await hers.count()) === 0)
-  await other.close()
+})
+
+t.test('the end of the feed that cannot be loaded is asked for once, and when it is wanted', async (t: Test) => {
+  const titles = Array.from({ length: 25 }, (_, i) => `Old ${i}`)
+  await Promise.all(titles.map((title) => api.call('POST', `/api/orgs/${org}/albums`, { title })))
+  const tomas = await reader()
+  const earlier = /\/feed\?.*cursor=/
+  let asked = 0
+  let looked = 0
+  await tomas.route(earlier, (route) => {
+    asked++
+    return route.fulfill({ status: 503, json: { error: { code: 'SERVICE_UNAVAILABLE', message: 'One moment' } } })
+  })
+  tomas.on('request', (request) => void (/\/feed\?limit=\d+$/.test(request.url()) && looked++))
+  await tomas.reload()
+  await tomas.locator('.news').nth(19).waitFor()
+  await tomas.evaluate('scrollTo({ top: document.body.scrollHeight, behavior: "instant" })')
+  await tomas.getByRole('alert').filter({ hasText: 'Something went wrong on our side' }).waitFor()
+  await clean(t, 'the end of a feed that cannot be loaded', tomas)
+  await sleep(1000)
+  // A look that succeeds, such as after a change, shows that it may go better now.
+  t.ok(asked <= looked, `${asked} times after ${looked} looks`)
+  await tomas.unroute(earlier)
+  await button(tomas, 'Show earlier').click()
+  await tomas.locator('.news').nth(20).waitFor()
+  t.equal(await tomas.getByRole('alert').count(), 0)
+  await under.reported(503)
+  await tomas.close()
 })
 
 t.test('all of it without an error in the console', (t: Test) => {

@@ -45,6 +45,46 @@ t.test('what is unsent is kept by discussion until it is sent or forgotten', asy
   t.notOk(drafts.hasUnsent('/two'))
 })
 
+t.test('what is on its way is not unsent, and its repeat has the same key', async (t) => {
+  const keys: string[] = []
+  const sent = (body: string, answer: Promise<unknown>) =>
+    drafts.sendDraft('/one', 'new', {
+      draft: drafts.draftOf('/one', 'new') ?? { text: body },
+      body: { body },
+      send: (key: string) => {
+        keys.push(key)
+        return answer
+      },
+    })
+  const { promise: lost, reject: lose } = Promise.withResolvers<void>()
+  const first = sent('a', lost)
+  t.notOk(drafts.hasUnsent('/one'))
+  t.equal(drafts.underwayAt('/one', 'new'), first, 'for a form that is opened meanwhile')
+  t.match(drafts.draftOf('/one', 'new'), { text: 'a' }, 'and for a reload')
+  drafts.keepDraft('/one', 'reply cmt_1', { text: 'b' })
+  t.ok(drafts.hasUnsent('/one'), 'something else')
+  drafts.keepDraft('/one', 'reply cmt_1')
+  lose(new Error('lost'))
+  await t.rejects(first, /lost/)
+  t.ok(drafts.hasUnsent('/one'))
+  t.equal(drafts.underwayAt('/one', 'new'), undefined)
+  await t.rejects(sent('changed', Promise.reject(new Error('lost'))), /lost/)
+  await t.rejects(sent('changed', Promise.reject(new Error('lost'))), /lost/)
+  await sent('changed', Promise.resolve())
+  t.equal(new Set(keys).size, 2, 'one for each text')
+  t.equal(new Set(keys.slice(1)).size, 1)
+  t.equal(drafts.draftOf('/one', 'new'), undefined)
+  const { promise: late, resolve: answer } = Promise.withResolvers<void>()
+  const last = sent('changed', late)
+  t.equal(new Set(keys).size, 3, 'another comment')
+  drafts.forgetUnsent()
+  drafts.keepDraft('/one', 'new', { text: 'of another person' })
+  answer()
+  await last
+  t.match(drafts.draftOf('/one', 'new'), { text: 'of another person' })
+  drafts.forgetUnsent()
+})
+
 t.test('what is unsent outlives a reload of the tab, for the session that wrote it', async (t) => {
   const storage = (entries = new Map<string, string>()) => ({
     getItem: (key: string) => entries.get(key) ?? null,

@@ -24,7 +24,7 @@ interface Timeline {
   find(id: string): Item | undefined
   neighbour(id: string, step: number): { item?: Item; missing?: { month: string; index: number } }
   trim(limit: number, near: Set<string>): void
-  months(): { month: string; count: number; places: number; items: Item[] }[]
+  months(): { month: string; count: number; places: number; items: Item[]; isStale: boolean }[]
   total(): number
 }
 // The page has no types, and no build.
@@ -218,11 +218,16 @@ t.test('a media item that another member deleted disappears after two looks', as
   const { server, timeline } = library(10, ['2025-12', 5], ['2025-11', 5])
   loadAll(server, timeline)
   server.items = server.items.filter((m) => m.media_id !== 'med_2025-12_002')
-  for (let i = 0; i < 2; i++) timeline.setMonths(server.months())
+  const stale = () => timeline.months().map(({ isStale }) => isStale)
+  timeline.setMonths(server.months())
+  t.strictSame(stale(), [false, false], 'one look may be of another moment')
+  timeline.setMonths(server.months())
+  t.strictSame(stale(), [true, false], 'no place of it is empty, so that it has to say so')
   t.equal(shown(timeline).length, 10, 'shows what it knows until it has loaded the month again')
-  load(server, timeline, '2025-12', 4)
+  load(server, timeline, '2025-12', Number.POSITIVE_INFINITY)
   t.notOk(timeline.find('med_2025-12_002'))
   t.equal(shown(timeline).length, 9)
+  t.strictSame(stale(), [false, false])
 })
 
 t.test('goes from one media item to the next, also across months and into what is not loaded', async (t) => {

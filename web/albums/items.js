@@ -101,7 +101,8 @@ export function AlbumItems({ media, coverId, mayEdit, isArranging, does, handle 
     open: (id) => isArranging || does.open(id),
   }
   const ended = (m, isKept) => {
-    setWritten(undefined)
+    // The next caption may have been begun while this one was saved.
+    setWritten((now) => (now === m.media_id ? undefined : now))
     if (isKept) focus(m.media_id, '.edit-caption')
   }
   const shape = {
@@ -149,14 +150,24 @@ function Caption({ m, mayEdit, isWritten, onWrite, onEnd, save }) {
   return html`<div class="caption-part">${words}</div>`
 }
 
-/** In place of the caption: Enter and leaving save it, Escape does not. `onEnd(isKept)`: whether the focus was still in it. */
+/**
+ * In place of the caption: Enter and leaving save it, also by leaving the view; Escape does not. `onEnd(isKept)`: whether the
+ * focus was still in it.
+ */
 function CaptionInput({ m, save, onEnd }) {
   const input = useRef()
   const isDone = useRef(false)
+  const isGone = useRef(false)
+  const latest = useRef()
   const [isSaving, setSaving] = useState(false)
   useLayoutEffect(() => {
     input.current.value = m.caption ?? ''
     input.current.focus()
+    return () => {
+      isGone.current = true
+      // The field is there until now: the browser takes the focus from it once it has gone.
+      void latest.current(false)
+    }
   }, [])
   const end = (isKept) => {
     isDone.current = true
@@ -167,12 +178,14 @@ function CaptionInput({ m, save, onEnd }) {
     isDone.current = true
     const text = input.current.value.trim()
     setSaving(true)
-    if (text === (m.caption ?? '') || (await save(m, text === '' ? null : text))) return end(isKept)
+    const isSaved = text === (m.caption ?? '') || (await save(m, text === '' ? null : text))
+    if (isSaved || isGone.current) return end(isKept && !isGone.current)
     // What was typed stays, so that it can be saved again.
     setSaving(false)
     isDone.current = false
     input.current?.focus()
   }
+  latest.current = done
   const onKeyDown = (event) => {
     event.stopPropagation()
     if (event.key === 'Escape') end(true)

@@ -219,9 +219,10 @@ function addMedia({ org, album, path, media, reload }) {
     label: 'Add',
     has: (id) => inAlbum.has(id),
     say,
-    async run(chosen, show) {
+    async run(chosen, show, signal) {
       try {
         for (const [i, m] of chosen.entries()) {
+          signal.throwIfAborted()
           show(`Adding ${i + 1} of ${chosen.length}`)
           await patiently(() => call('POST', `${path}/media`, { media_id: m.media_id })).catch(ifThere)
           inAlbum.add(m.media_id)

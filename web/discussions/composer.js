@@ -1,4 +1,4 @@
-import { call, link, newAttempts } from '../lib/api.js'
+import { call, link } from '../lib/api.js'
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { uuidOf } from '../lib/ids.js'
@@ -6,8 +6,9 @@ import { nameOf } from '../lib/media.js'
 import { NAMELESS } from '../lib/names.js'
 import { Avatar, Problem } from '../lib/parts.js'
 import { fieldWords, inWords } from '../lib/refusals.js'
+import { toast } from '../lib/toast.js'
 import { pickMedia } from '../library/picker.js'
-import { draftOf, keepDraft } from './drafts.js'
+import { draftOf, keepDraft, sendDraft, underwayAt } from './drafts.js'
 import { labelFor, mentionAt, named, withIds, withMention } from './words.js'
 
 const MAX_MEDIA = 4
@@ -18,19 +19,26 @@ const EMPTY = { text: '', chosen: new Map(), media: [] }
 /**
  * A form to write a comment in: `@` offers members and those who take part in the event with this `path`, and up to four media items can be attached. `kept`: {base, slot, about}
  * says where what is unsent is kept, `initial` {text, chosen, media} is what it begins with. `send(body, key)` sends it,
- * and `onSent()` follows when the form is empty again; a refusal stays in the form, with what was typed.
+ * and `onSent()` follows when the form is empty again; a refusal stays in the form, with what was typed. A form that is
+ * opened while what an earlier one has sent is on its way waits for that.
  */
 export function Composer({ org, path, label, submit, send, onSent, onCancel, kept, initial = EMPTY, hasFocus }) {
   const [draft, setDraft] = useState(
     () => draftOf(kept.base, kept.slot) ?? { ...initial, before: initial, about: kept.about },
   )
   const [problem, setProblem] = useState()
-  const [isBusy, setBusy] = useState(false)
+  const [isBusy, setBusy] = useState(() => Boolean(underwayAt(kept.base, kept.slot)))
   const field = useRef()
   const attach = useRef()
-  const attempts = useRef()
-  attempts.current ??= newAttempts()
+  const isGone = useRef(false)
   useLayoutEffect(() => hasFocus && field.current.focus(), [])
+  useLayoutEffect(() => {
+    const answer = underwayAt(kept.base, kept.slot)
+    if (answer) void answered(answer)
+    return () => {
+      isGone.current = true
+    }
+  }, [])
   const latest = useRef(draft)
   const change = (changes) => {
     const next = { ...latest.current, ...changes }
@@ -55,15 +63,23 @@ export function Composer({ org, path, label, submit, send, onSent, onCancel, kep
     if (body.body === '') return setProblem('Write something first.')
     setProblem(undefined)
     setBusy(true)
+    const answer = sendDraft(kept.base, kept.slot, { draft: latest.current, body, send: (key) => send(body, key) })
+    latest.current = draftOf(kept.base, kept.slot)
+    await answered(answer)
+  }
+  async function answered(answer) {
     try {
-      await send(body, attempts.current.keyFor(body))
+      await answer
     } catch (refusal) {
       setBusy(false)
-      return setProblem(Object.values(fieldWords(refusal))[0] ?? inWords(refusal))
+      setProblem(Object.values(fieldWords(refusal))[0] ?? inWords(refusal))
+      if (isGone.current && draftOf(kept.base, kept.slot))
+        toast('Your comment is not sent. It is kept where you wrote it.')
+      return
     }
-    attempts.current.done()
     setBusy(false)
-    change({ ...EMPTY, before: EMPTY })
+    latest.current = { ...EMPTY, before: EMPTY, about: kept.about }
+    setDraft(latest.current)
     if (field.current?.form.contains(document.activeElement)) field.current.focus()
     await onSent()
   }

@@ -1,6 +1,7 @@
 import { call, isSignedIn, signOut } from '../lib/api.js'
 import { html, render, useEffect, useRef, useState } from '../lib/html.js'
 import { Avatar } from '../lib/parts.js'
+import { onSessionElsewhere, session } from '../lib/session.js'
 import { announce } from '../lib/toast.js'
 import { loadDirectory, SignIn } from '../shell/sign-in.js'
 import { linkToEvent } from '../shell/views.js'
@@ -31,6 +32,9 @@ const main = document.querySelector('main')
 const INSTALLED = main.dataset.settings ? JSON.parse(main.dataset.settings) : undefined
 const { canSignIn = true, joinOnAccept = true, stores = [] } = INSTALLED ?? {}
 const ICON = new URL('../icon.svg', import.meta.url).pathname
+
+/** Whether the session is the one of this person: another one may have signed in, in another tab. */
+const isStill = (me) => session()?.id === me.session
 
 const nameOf = ({ display_name, email }) => display_name ?? email ?? 'a member without a name'
 
@@ -66,11 +70,13 @@ function Landing({ accounts }) {
     if (!isSignedIn()) return setStep({ name: 'sign-in' })
     let me
     try {
-      me = await call('GET', '/api/users/me')
+      const { id } = session()
+      me = { ...(await call('GET', '/api/users/me')), session: id }
     } catch (error) {
       if (error.status === 401) return setStep({ name: 'sign-in' })
       return tell({ ...answerProblem(error, {}), retry: () => next(invitation) })
     }
+    if (!isStill(me)) return start()
     const { outcome, attempt } = kept()
     if (outcome?.user === me.user_id) return tellOutcome(invitation, me, outcome)
     if (attempt?.user === me.user_id) return send(invitation, me)
@@ -86,23 +92,31 @@ function Landing({ accounts }) {
   }
 
   async function sendOnce(invitation, me) {
+    if (!isStill(me)) return start()
     const { token, attempt } = kept()
     try {
       const path = `/api/invitations/${invitation.invitation_id}/respond`
       const { status, event_id } = await call('POST', path, { ...attempt.body, ...(token && { token }) }, attempt.key)
       const outcome = { status, event_id, user: me.user_id }
       keep({ outcome, attempt: undefined, token: undefined })
+      if (!isStill(me)) return start()
       tellOutcome(invitation, me, outcome)
     } catch (error) {
-      if (error.status === 401) return setStep({ name: 'sign-in' })
-      const again = mayRepeat(error)
-      if (!again) keep({ attempt: undefined })
-      const words = answerProblem(error, { name: nameOf(me), host: invitation.host_name })
-      tell({ ...words, retry: () => (again ? send : next)(invitation, me) })
+      refused(error, invitation, me)
     }
   }
 
+  function refused(error, invitation, me) {
+    if (!isStill(me)) return start()
+    if (error.status === 401) return setStep({ name: 'sign-in' })
+    const again = mayRepeat(error)
+    if (!again) keep({ attempt: undefined })
+    const words = answerProblem(error, { name: nameOf(me), host: invitation.host_name })
+    tell({ ...words, retry: () => (again ? send : next)(invitation, me) })
+  }
+
   function answer(me, response) {
+    if (!isStill(me)) return start()
     const message = text.trim()
     // A second click sends what the first one has stored.
     if (!sending.current) {
@@ -143,7 +157,13 @@ function Landing({ accounts }) {
     setStep({ name: 'sign-in' })
   }
 
-  useEffect(() => void start(), [])
+  useEffect(() => {
+    void start()
+    onSessionElsewhere(() => {
+      setText('')
+      void start()
+    })
+  }, [])
   // What had the focus is gone with the step before.
   useEffect(() => {
     if (before.current && document.activeElement === document.body) part.current?.focus()

@@ -31,7 +31,7 @@ export function refusalFrom(status, body) {
 }
 
 async function send(method, path, body, key = crypto.randomUUID(), more = {}) {
-  const access = session()?.access
+  const { id, access } = session() ?? {}
   const headers = {
     ...more,
     ...(access && { Authorization: `Bearer ${access}` }),
@@ -47,7 +47,7 @@ async function send(method, path, body, key = crypto.randomUUID(), more = {}) {
       cache: 'no-cache',
     })
     setOnline(true)
-    return { response, access }
+    return { response, id, access }
   } catch {
     throw offline()
   }
@@ -76,14 +76,14 @@ export function renew(access = session()?.access) {
 }
 
 /**
- * Returns the `data` of the answer. Throws Refusal. Refreshes an expired access token. `key` is the Idempotency-Key of a
- * request that may have to be repeated later, `headers` are further ones.
+ * Returns the `data` of the answer. Throws Refusal. Refreshes an expired access token; what one session has sent is not
+ * repeated in another one. `key` is the Idempotency-Key of a request that may have to be repeated later, `headers` are further ones.
  */
 export async function call(method, path, body, key = crypto.randomUUID(), headers = {}) {
-  let { response, access } = await send(method, path, body, key, headers)
+  let { response, id, access } = await send(method, path, body, key, headers)
   if (response.status === 401 && access) {
     await renew(access)
-    ;({ response } = await send(method, path, body, key, headers))
+    if (session()?.id === id) ({ response } = await send(method, path, body, key, headers))
   }
   if (!response.ok) throw await refusalOf(response)
   return response.status === 204 ? undefined : (await response.json()).data

@@ -1,4 +1,4 @@
-import { html } from './html.js'
+import { html, useEffect } from './html.js'
 import { inWords } from './refusals.js'
 import { hue } from './words.js'
 
@@ -30,12 +30,17 @@ export const More = ({ list, label = 'Show more' }) =>
 export const Avatar = ({ name }) =>
   html`<span class="avatar" aria-hidden="true" style=${{ '--hue': hue(name) }}>${[...name][0]}</span>`
 
-/** The heading of a view, with its buttons beside it. The heading takes the focus when the view is opened. */
-export const Intro = ({ title, text, children }) => html`
-  <div class="intro">
-    <div>
-      <h1 tabindex="-1">${title}</h1>
-      <p class="muted">${text}</p>
-    </div>
-    ${children && html`<div class="tools">${children}</div>`}
-  </div>`
+/** The heading of a view, with its buttons beside it. It is the title of the page as well. */
+export function Intro({ title, text, children }) {
+  useEffect(() => {
+    document.title = `${title} · Keepsake`
+  }, [title])
+  return html`
+    <div class="intro">
+      <div>
+        <h1>${title}</h1>
+        <p class="muted">${text}</p>
+      </div>
+      ${children && html`<div class="tools">${children}</div>`}
+    </div>`
+}

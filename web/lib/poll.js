@@ -42,7 +42,7 @@ export function poll({ look, every, found, failed }) {
 
   function schedule(pause) {
     clearTimeout(timer)
-    if (pause && !document.hidden) timer = setTimeout(now, pause)
+    if (pause && !isEnded && !document.hidden) timer = setTimeout(now, pause)
   }
 
   const shown = () => (document.hidden ? clearTimeout(timer) : void now())

@@ -1,7 +1,7 @@
 import { editAlbum } from '../albums/form.js'
 import { call, patiently } from '../lib/api.js'
 import { Dialog, openDialog } from '../lib/dialogs.js'
-import { html, useState } from '../lib/html.js'
+import { html, useEffect, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { usePages } from '../lib/pages.js'
 import { More, Problem, Wait } from '../lib/parts.js'
@@ -18,6 +18,13 @@ function AlbumChoice({ org, items, onDone, onClose }) {
   const list = usePages(`/api/orgs/${org.org_id}/albums`, 'albums', { query: { limit: '48' } })
   const [progress, setProgress] = useState()
   const [problem, setProblem] = useState()
+  const isGone = useRef(false)
+  useEffect(
+    () => () => {
+      isGone.current = true
+    },
+    [],
+  )
   const albums = list.items?.filter((album) => may(album, 'album.add_media', album.status !== 'ARCHIVE'))
   async function add(album) {
     setProblem(undefined)
@@ -34,6 +41,7 @@ function AlbumChoice({ org, items, onDone, onClose }) {
         run: () => location.assign(linkToAlbum(album.album_id)),
       })
     } catch (error) {
+      if (isGone.current) return toast(`Not all items were added to “${album.title}”. ${inWords(error)}`)
       setProgress(undefined)
       setProblem(inWords(error))
     }

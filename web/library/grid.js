@@ -20,6 +20,7 @@ export function Grid({ months, does, markOf, onDrawn, handle, scroller, head = 0
   const near = { from: view.top - innerHeight, to: view.top + 2 * innerHeight + STEP }
   const tileFor = useTiles(does, markOf)
   const wanted = []
+  const stale = []
   const nearMonths = new Set()
   const sections = layout.map((section, i) => {
     const isNear = isWithin(section, near.from, near.to)
@@ -27,10 +28,12 @@ export function Grid({ months, does, markOf, onDrawn, handle, scroller, head = 0
     const places = isNear ? placesBetween(section, grid, near.from, near.to) : { from: 0, to: 0, above: 0 }
     if (places.to > Math.max(places.from, all[i].items.length))
       wanted.push(section.month === undefined ? undefined : { section, index: places.to - 1 })
+    if (isNear && all[i].isStale) stale.push({ section, index: Number.POSITIVE_INFINITY })
     return html`<${Section} key=${section.month} section=${section} items=${all[i].items} places=${places} grid=${grid} id=${`${id}-${section.month}`} tileFor=${tileFor} />`
   })
-  // What is in the window comes before what is near it.
-  const first = wanted.find(({ section }) => isWithin(section, view.top, view.top + innerHeight)) ?? wanted[0]
+  // What is in the window comes before what is near it, and what is missing before what has changed.
+  const first =
+    wanted.find(({ section }) => isWithin(section, view.top, view.top + innerHeight)) ?? wanted[0] ?? stale[0]
   useLayoutEffect(() => {
     if (handle) handle.current = controls({ root, layout, grid, all, head })
   })

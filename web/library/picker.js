@@ -22,7 +22,8 @@ function librarySource(org, onPage) {
 /**
  * Asks for media items of the library, or of the source that `from(org, onPage)` returns. `has(id)` says which are there
  * already, `most` how many can be chosen, `isOrdered` that the order counts, `offersAll` that all can be chosen at once.
- * `run` gets those chosen and a function that shows how far it is; a refusal stays in the dialog, in the words of `say`.
+ * `run` gets those chosen, a function that shows how far it is, and a signal that is aborted when the dialog is closed before
+ * its end; a refusal stays in the dialog, in the words of `say`.
  * `onChosen` gets those chosen after the dialog.
  */
 export const pickMedia = (options) => openDialog((onClose) => html`<${Picker} ...${options} onClose=${onClose} />`)
@@ -49,12 +50,16 @@ function Picker({
   const [progress, setProgress] = useState()
   const scroller = useRef()
   const source = useMemo(() => from(org, draw), [])
+  const closing = useMemo(() => new AbortController(), [])
   useEffect(() => {
     source.begin().then(
       () => setKnown(true),
       (error) => setProblem(inWords(error)),
     )
-    return source.end
+    return () => {
+      closing.abort()
+      source.end()
+    }
   }, [])
   const busy = useRef(false)
   const does = useMemo(
@@ -95,10 +100,12 @@ function Picker({
     setProblem(undefined)
     setProgress(label)
     try {
-      await run(items, (text, m) => {
+      const show = (text, m) => {
         setProgress(text)
         if (m) setChosen((now) => new Map([...now].filter(([id]) => id !== m.media_id)))
-      })
+      }
+      await run(items, show, closing.signal)
+      if (closing.signal.aborted) return
       onClose()
       onChosen(items)
     } catch (error) {

@@ -19,7 +19,10 @@ function lastOfEach(items) {
  * Decides only; the caller fetches.
  */
 export function newTimeline() {
-  /** By month: `items` are shown; `found` is what a walk through the pages has found so far, from the newest on. */
+  /**
+   * By month: `items` are shown; `found` is what a walk through the pages has found so far, from the newest on. `isStale`:
+   * all of it has to be loaded again, though none of its places is empty.
+   */
   const records = new Map()
   const monthById = new Map()
   let order = []
@@ -42,6 +45,7 @@ export function newTimeline() {
       next: undefined,
       mark: undefined,
       isWhole: false,
+      isStale: false,
       doubts: 0,
     }
     records.set(month, record)
@@ -63,7 +67,7 @@ export function newTimeline() {
   function compare(record) {
     record.doubts = record.isWhole && record.items.length !== record.count ? record.doubts + 1 : 0
     if (record.doubts < 2) return
-    Object.assign(record, { isWhole: false, found: undefined, next: undefined, doubts: 0 })
+    Object.assign(record, { isWhole: false, isStale: true, found: undefined, next: undefined, doubts: 0 })
   }
 
   /** How many places a month takes up: what it has, and what it is said to have until all of it is known. */
@@ -109,7 +113,7 @@ export function newTimeline() {
     if (record.isWhole) return
     record.found ??= []
     show(record)
-    Object.assign(record, { isWhole: true, found: undefined, next: undefined, doubts: 0 })
+    Object.assign(record, { isWhole: true, isStale: false, found: undefined, next: undefined, doubts: 0 })
   }
 
   function show(record) {
@@ -192,7 +196,7 @@ export function newTimeline() {
       if (near.has(record.month)) continue
       kept -= record.items.length
       for (const m of record.items) monthById.delete(m.media_id)
-      Object.assign(record, { items: [], found: undefined, next: undefined, isWhole: false, doubts: 0 })
+      Object.assign(record, { items: [], found: undefined, next: undefined, isWhole: false, isStale: false, doubts: 0 })
     }
   }
 
@@ -207,7 +211,10 @@ export function newTimeline() {
     neighbour,
     trim,
     months: () =>
-      order.map((r) => ({ month: r.month, count: r.count || r.items.length, places: placesOf(r), items: r.items })),
+      order.map((r) => ({
+        ...{ month: r.month, count: r.count || r.items.length, places: placesOf(r), items: r.items },
+        isStale: r.isStale,
+      })),
     total: () => order.reduce((sum, r) => sum + r.count, 0),
   }
 }

@@ -3,11 +3,11 @@ import { GuestEvents } from '../events/list.js'
 import { call, signOut } from '../lib/api.js'
 import { forgetChanges } from '../lib/changes.js'
 import { askBeforeLeaving, closeDialogs } from '../lib/dialogs.js'
-import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js'
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js'
 import { hideToast } from '../lib/toast.js'
 import { openById } from '../library/open.js'
 import { forgetLibrary } from '../library/store.js'
-import { forgetUploads } from '../uploads/memory.js'
+import { forgetUploads, rememberUploadsOf } from '../uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from '../uploads/uploads.js'
 import { closeViewer, forgetForward, unshown } from '../viewer/viewer.js'
 import { Bar } from './frame.js'
@@ -25,11 +25,13 @@ export function App({ accounts, hasOutbox, wanted, before, media }) {
   const [account, setAccount] = useState(wanted)
   const open = async () => setMe(await call('GET', '/api/users/me'))
   const leave = () => {
+    endUploads()
     closeViewer()
     closeDialogs()
     forgetLibrary()
     forgetUnsent()
     forgetChanges()
+    document.title = 'Keepsake'
     setAccount(undefined)
     setMe(undefined)
   }
@@ -68,6 +70,8 @@ function shownBefore({ user_id, organizations }) {
 /** The page of a person. Nothing about their groups is known to it but what the API says. */
 function Signed({ me, media, hasOutbox, onSignOut }) {
   const { organizations } = me
+  // Before anything shows what is left of them.
+  useMemo(() => rememberUploadsOf(me.user_id), [])
   const [org, setOrg] = useState(() => shownBefore(me) ?? organizations[0])
   const { name, id } = useAddress()
   const View = VIEWS[name]
@@ -94,6 +98,13 @@ function Signed({ me, media, hasOutbox, onSignOut }) {
     scrollTo({ top: 0, behavior: 'instant' })
   }, [name, !id && org])
   useLayoutEffect(forgetForward, [name, id, org])
+  const opened = useRef(false)
+  useLayoutEffect(() => {
+    // What had the focus went with the view before. The keys go on in the new one.
+    if (opened.current && document.activeElement === document.body)
+      document.getElementById('content').focus({ preventScroll: true })
+    opened.current = true
+  }, [name, id])
   useEffect(() => {
     const changed = () => {
       const wanted = unshown()

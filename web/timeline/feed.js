@@ -33,9 +33,12 @@ function News({ path, title: fixed, titleOf, text, org, organizations, inAll, is
   const feed = useMemo(() => newFeed((query) => call('GET', `${path}?${new URLSearchParams(clean(query))}`)), [path])
   const [fresh, setFresh] = useState(0)
   const [isMore, setMore] = useState(false)
+  /** Why earlier items did not come. They are asked for by itself once a look shows that it may go better. */
+  const [failure, setFailure] = useState()
   const list = useRef()
   const look = async () => {
     const shown = await feed.look()
+    setFailure(undefined)
     if (shown.added > 0) announce(newsOf(shown.added))
     if (shown.added > 0 && scrollY > NEAR_TOP) setFresh((before) => before + shown.added)
     return shown
@@ -51,7 +54,8 @@ function News({ path, title: fixed, titleOf, text, org, organizations, inAll, is
   const more = async () => {
     if (isMore) return
     setMore(true)
-    await feed.more().then(polled.set, () => {})
+    setFailure(undefined)
+    await feed.more().then(polled.set, setFailure)
     setMore(false)
   }
   const title = fixed ?? titleOf(items)
@@ -74,7 +78,7 @@ function News({ path, title: fixed, titleOf, text, org, organizations, inAll, is
       <ol ref=${list} class="news-list" aria-label="What happened" aria-busy=${String(isMore)}>
         ${items?.map((item) => html`<${Item} key=${item.timeline_item_id} item=${item} org=${groups.get(item.org_id) ?? org} inAll=${inAll && many} />`)}
       </ol>
-      <${Further} list=${{ hasMore, isMore, more }} />
+      <${Further} list=${{ hasMore, isMore, more }} failure=${failure} />
     </section>`
 }
 
@@ -88,19 +92,20 @@ const Choice = ({ org, inAll }) => html`
   </nav>`
 
 /** The rest of a list is asked for shortly before its end is seen. */
-function Further({ list }) {
+function Further({ list, failure }) {
   const end = useRef()
   const latest = useRef()
   latest.current = list
   useEffect(() => {
-    if (!list.hasMore || list.isMore) return
+    // After a failure the end is still to be seen, and would be asked for again at once, without an end.
+    if (!list.hasMore || list.isMore || failure) return
     const near = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && latest.current.more(), {
       rootMargin: '800px',
     })
     near.observe(end.current)
     return () => near.disconnect()
-  }, [list.hasMore, list.isMore])
-  return html`<div ref=${end}><${More} list=${list} label="Show earlier" /></div>`
+  }, [list.hasMore, list.isMore, failure])
+  return html`<div ref=${end}><${Problem} class="small" error=${failure} /><${More} list=${list} label="Show earlier" /></div>`
 }
 
 /** What a person reads stays where it is when the list grows above it: not every browser does that by itself. */

@@ -37,8 +37,17 @@ export function rememberUnfinished(org, count) {
     localStorage.setItem(UNFINISHED, JSON.stringify(count > 0 ? { ...others, [org]: count } : others))
 }
 
+const PERSON = 'keepsake.uploader'
+
+/** What another person has left behind, whose session ended without a sign-out, is forgotten: it is theirs. */
+export function rememberUploadsOf(userId) {
+  if (![null, userId].includes(localStorage.getItem(PERSON))) forgetUploads()
+  localStorage.setItem(PERSON, userId)
+}
+
 export function forgetUploads() {
   localStorage.removeItem(UNFINISHED)
+  localStorage.removeItem(PERSON)
   for (const key of keys()) localStorage.removeItem(key)
 }
 

@@ -1,11 +1,12 @@
 import { inWords } from '../lib/refusals.js'
+import { session } from '../lib/session.js'
 import { recall } from './memory.js'
 import { keyOf, planUpload } from './plan.js'
 import { uploadOf } from './upload.js'
 
 const FILES_AT_ONCE = 3
-/** Refusals of the file itself: sending it again changes nothing. */
-const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE']
+/** What is wrong with the file itself: sending it again changes nothing. */
+const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE', 'FILE_UNREADABLE']
 
 /** Whether it failed for a reason that another attempt may not meet. */
 export const mayRetry = (job) => job.state === 'failed' && !FINAL.includes(job.code)
@@ -19,11 +20,13 @@ export function newUploadQueue({ onChange, onDone }) {
   let skipped = []
   let running = 0
 
-  /** `entries`: {path, file}. Files that are on their way already are not added again. */
+  /** `entries`: {path, file}. Files that are on their way already are not added again; those that failed are. */
   function add(org, entries) {
     const plan = planUpload(entries)
     skipped.push(...plan.skipped)
     const pairs = new Map()
+    const keys = new Set(plan.accepted.map((entry) => keyOf(org, entry)))
+    jobs = jobs.filter((j) => j.state !== 'failed' || !keys.has(j.key))
     const present = new Set(jobs.filter((j) => j.state !== 'cancelled').map((j) => j.key))
     for (const entry of plan.accepted) {
       const key = keyOf(org, entry)
@@ -41,7 +44,7 @@ export function newUploadQueue({ onChange, onDone }) {
   }
 
   const newJob = (org, key, { file, type, stem, path }) => ({
-    ...{ org, key, file, type, stem, path, name: file.name, size: file.size },
+    ...{ of: session()?.id, org, key, file, type, stem, path, name: file.name, size: file.size },
     ...{ sent: 0, resumed: 0, state: 'waiting', note: '', since: 0 },
   })
 
@@ -55,7 +58,7 @@ export function newUploadQueue({ onChange, onDone }) {
     running++
     Object.assign(job, { state: 'sending', note: '', code: undefined, since: performance.now() })
     job.upload = uploadOf({
-      ...{ org: job.org, file: job.file, type: job.type, pairId: job.pairId, key: job.key },
+      ...{ of: job.of, org: job.org, file: job.file, type: job.type, pairId: job.pairId, key: job.key },
       onProgress(bytes) {
         job.sent = Math.min(bytes, job.size)
         job.note = ''

@@ -1,5 +1,6 @@
-import { accessToken, call, offline, refusalFrom, renew } from '../lib/api.js'
+import { accessToken, call, offline, Refusal, refusalFrom, renew } from '../lib/api.js'
 import { isOnline, setOnline, untilOnline } from '../lib/connection.js'
+import { session } from '../lib/session.js'
 import { forget, recall, remember } from './memory.js'
 
 /** Files up to this size are sent whole: one request instead of three. */
@@ -23,9 +24,10 @@ const pause = (ms, signal) =>
 /**
  * The upload of one file. `run()` resolves to the id of the media item, and can be called again after a failure, also
  * after a reload of the page: what has arrived is not sent again, and `onResume(bytes)` says how much that is.
- * `onProgress(sentBytes)` is called while bytes are sent, `onWait(text)` while it waits. `key` names the file in the memory of uploads.
+ * `onProgress(sentBytes)` is called while bytes are sent, `onWait(text)` while it waits. `key` names the file in the memory of uploads,
+ * `of` the session of the person who chose it: nothing is sent in another one.
  */
-export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, onWait }) {
+export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResume, onWait }) {
   const base = `/api/media/${org}`
   const pairing = pairId ? { live_photo_pair_id: pairId } : {}
   let stop = new AbortController()
@@ -65,7 +67,7 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, o
     form.append('file', new Blob([file], { type }), file.name)
     const headers = { 'Idempotency-Key': once }
     const answer = await patiently(
-      () => send('POST', `${base}/single`, form, { headers, onSent: onProgress, signal }),
+      () => send('POST', `${base}/single`, form, { headers, file, onSent: onProgress, signal }),
       signal,
     )
     return answer.data.media_id
@@ -113,7 +115,7 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, o
         const headers = { 'Content-Type': 'application/octet-stream' }
         const path = `${base}/upload/${started.upload_id}/${i}`
         const blob = file.slice(from, from + sizeOf(i))
-        await patiently(() => send('PUT', path, blob, { headers, onSent, signal }), signal)
+        await patiently(() => send('PUT', path, blob, { headers, file, onSent, signal }), signal)
         onSent(sizeOf(i))
       }
     }
@@ -130,20 +132,26 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, o
    * connection is none either, however long it lasts.
    */
   async function patiently(work, signal) {
-    for (let attempt = 1; ; ) {
+    const tries = { failed: 1, lost: 1 }
+    for (;;) {
+      if (session()?.id !== of) throw new Refusal(401, 'UNAUTHORIZED', 'The session has ended.')
       try {
         return await work()
       } catch (error) {
         signal.throwIfAborted()
-        if (![0, 401, 429].includes(error.status) && (attempt === ATTEMPTS || !mayPass(error))) throw error
-        if (error.status !== 429) attempt++
-        await untilNext(error, attempt, signal)
+        await untilNext(error, attemptAfter(error, tries), signal)
       }
     }
   }
 
-  async function untilNext({ status, retryAfter }, attempt, signal) {
-    if (status === 401) await renew()
+  async function untilNext(error, attempt, signal) {
+    // Without new tokens for now, the next attempt waits as long as the renewal would have to.
+    const renewed = () =>
+      renew().then(
+        () => error,
+        (refusal) => refusal,
+      )
+    const { status, retryAfter } = error.status === 401 ? await renewed() : error
     if (!isOnline()) onWait('Waiting for the connection')
     await untilOnline(signal)
     const seconds = retryAfter ?? (status === 401 ? 0 : 0.3 * 2 ** Math.min(attempt, ATTEMPTS))
@@ -168,8 +176,8 @@ const ifGone = (error) => {
   if (error.status !== 404) throw error
 }
 
-/** A request with progress, which fetch does not report. */
-function send(method, path, body, { headers, onSent, signal }) {
+/** A request with bytes of `file`, and with progress, which fetch does not report. */
+function send(method, path, body, { headers, file, onSent, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
     const abort = () => request.abort()
@@ -186,7 +194,7 @@ function send(method, path, body, { headers, onSent, signal }) {
     }
     request.onerror = () => {
       onSent(0)
-      reject(offline())
+      void whyLost(file).then(reject)
     }
     request.onabort = () => reject(signal.reason ?? new DOMException('stopped', 'AbortError'))
     request.onloadend = () => signal.removeEventListener('abort', abort)
@@ -195,9 +203,27 @@ function send(method, path, body, { headers, onSent, signal }) {
   })
 }
 
+/** A browser reports a file that was moved or changed since it was chosen as it reports a lost connection. */
+const whyLost = (file) =>
+  file
+    .slice(0, 1)
+    .arrayBuffer()
+    .then(
+      offline,
+      () => new Refusal(undefined, 'FILE_UNREADABLE', 'The file cannot be read any more. Choose it again.'),
+    )
+
+/** The number of the next attempt. Throws what a repeat cannot help, and what has been repeated often enough. */
+function attemptAfter(error, tries) {
+  if (error.status === 0) return ++tries.lost
+  if (error.status === 429) return tries.failed
+  if (tries.failed === ATTEMPTS || !mayPass(error)) throw error
+  return ++tries.failed
+}
+
 /** Whether a retry can help. */
 const mayPass = (error) =>
-  error.status === 0 || error.status >= 500 || ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
+  error.status === 401 || error.status >= 500 || ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
 
 function parse(text) {
   try {

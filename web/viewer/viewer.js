@@ -177,7 +177,8 @@ function Viewer({ at }) {
     if (event.target.closest('video, select, .beside')) return
     if (event.key === 'ArrowLeft') void go(-1)
     if (event.key === 'ArrowRight') void go(1)
-    if (event.key === 'Delete' && at && mayRemove(at)) void remove()
+    // A key that is held down must not go through the library: one photo can be taken back.
+    if (event.key === 'Delete' && !event.repeat && at && mayRemove(at)) void remove()
   }
   const onCancel = (event) => {
     event.preventDefault()
