@@ -55,6 +55,9 @@ export const encodeFields = {
   segmentSeconds: z.int().min(1).max(20).default(6).describe('Length of a segment in seconds'),
 }
 
+/** The longest deadline of an attempt. */
+export const MAX_ATTEMPT_SECONDS = 86_400
+
 /** Fields of `spec` that say how to run. `noun` names the kind in the descriptions. */
 export const runFields = (noun: string) => ({
   accelerator: z
@@ -69,7 +72,12 @@ export const runFields = (noun: string) => ({
     .boolean()
     .default(false)
     .describe('true ends the running pod, which does not count as an attempt; false starts a new pod'),
-  attemptDeadlineSeconds: z.int().min(60).max(86_400).default(7200).describe('Maximum seconds of one attempt'),
+  attemptDeadlineSeconds: z
+    .int()
+    .min(60)
+    .max(MAX_ATTEMPT_SECONDS)
+    .default(7200)
+    .describe('Maximum seconds of one attempt'),
   maxAttempts: z
     .int()
     .min(1)

@@ -342,7 +342,10 @@ const inThirtyDays = new Date(Date.now() + 30 * DAY)
 const later = { ...systemClock, now: () => inThirtyDays }
 
 t.test('a render that waits behind videos is not given up while one of them is being converted', async (t) => {
-  const video = transcodeJobFor({ id: newUuid(), orgId, generation: 1, originalTier: 'hot' }, NAMESPACE)
+  const video = transcodeJobFor(
+    { id: newUuid(), orgId, generation: 1, originalTier: 'hot', fileSizeBytes: 5 },
+    NAMESPACE,
+  )
   await cluster.create(TRANSCODE_JOBS, video)
   const key = { namespace: NAMESPACE, name: video.metadata.name }
   const startTime = new Date(inThirtyDays.getTime() - 60_000).toISOString()
