@@ -1,7 +1,7 @@
 import { type Condition, withCondition } from '../../crds/kind.ts'
 import { type Run, type RunStatus, SUCCEEDED, succeededOf } from '../../crds/run.ts'
 import { jobCondition } from '../jobs/batch.ts'
-import { lastEnded, resultOf } from '../jobs/evidence.ts'
+import { lastEnded, resultOf, successOf } from '../jobs/evidence.ts'
 import { childName } from './child.ts'
 import { attemptsSoFar, type Observed } from './observed.ts'
 import { outcomeOf, playableOf } from './outputs.ts'
@@ -34,7 +34,7 @@ export function statusFor(seen: Observed, verdict: Verdict): RunStatus {
     ...(step && 'learned' in step && step.learned),
     // No startTime before the first attempt, because it would cost a write of its own.
     ...((attempts > 0 || old?.startTime) && startOf(seen)),
-    ...(status !== 'Unknown' && endOf(seen)),
+    ...(status !== 'Unknown' && endOf(seen, status)),
   }
 }
 
@@ -49,18 +49,22 @@ function startOf({ resource, job }: Observed): Pick<RunStatus, 'startTime'> {
   return startTime ? { startTime } : {}
 }
 
-function endOf({ kind, resource, job, pods, now }: Observed): Pick<RunStatus, 'completionTime' | 'outputs'> {
+function endOf(
+  { kind, resource, job, pods, now }: Observed,
+  status: Condition['status'],
+): Pick<RunStatus, 'completionTime' | 'outputs'> {
   const failed = job && jobCondition(job, 'Failed')
   const ended = job?.status?.completionTime ?? failed?.lastTransitionTime ?? now.toISOString()
+  const result = status === 'True' ? (successOf(pods) ?? { ok: true }) : resultOf(lastEnded(pods))
   return {
     completionTime: resource.status?.completionTime ?? ended,
-    ...outcomeOf(kind, resource, resultOf(lastEnded(pods))),
+    ...outcomeOf(kind, resource, result),
   }
 }
 
 /** Progress of a success that this status completes; undefined when it is recorded already. */
 export function successProgress({ kind, resource, pods }: Observed, status: RunStatus): ProgressFields | undefined {
-  const { accelerator, acceleratorReason, planReason } = resultOf(lastEnded(pods)) ?? {}
+  const { accelerator, acceleratorReason, planReason } = successOf(pods) ?? {}
   const used = {
     ...(accelerator && { accelerator }),
     ...(acceleratorReason && { acceleratorReason }),

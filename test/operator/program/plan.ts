@@ -162,7 +162,23 @@ eachKind(t, (t, kit) => {
     [
       'a success that said nothing',
       { job: aJob(resource, complete()), pods: [endedPod(1, 0)] },
-      { status: 'False', reason: 'ResultMissing' },
+      { status: 'True', reason: 'Succeeded', message: /the result that its program wrote is lost$/ },
+      { phase: 'Succeeded', completionTime: '2026-01-01T00:05:00Z', outputs: made.outputs as object },
+    ],
+    [
+      'a success whose pod is gone',
+      { job: aJob(resource, complete()), pods: [] },
+      { status: 'True', reason: 'Succeeded', message: /the result that its program wrote is lost$/ },
+      { phase: 'Succeeded', attempts: 1, outputs: made.outputs as object },
+    ],
+    [
+      'a success whose pod is gone, while that of an earlier attempt is there',
+      {
+        job: aJob(resource, { ...complete(), failed: 1 }),
+        pods: [endedPod(1, 12, { ...corrupt, accelerator: 'gpu' })],
+      },
+      { status: 'True', reason: 'Succeeded' },
+      { phase: 'Succeeded', attempts: 2, accelerator: undefined, outputs: made.outputs as object },
     ],
     [
       'a success whose message was cut',
@@ -175,7 +191,8 @@ eachKind(t, (t, kit) => {
           }),
         ],
       },
-      { status: 'False', reason: 'ResultMissing' },
+      { status: 'True', reason: 'Succeeded', message: /the result that its program wrote is lost$/ },
+      { outputs: made.outputs as object },
     ],
     [
       'a failure that the program explains',
@@ -253,17 +270,20 @@ eachKind(t, (t, kit) => {
     const gone = aJob(resource, status)
     return { ...gone, metadata: { ...gone.metadata, deletionTimestamp: '2026-01-01T00:09:00Z' } }
   }
-  for (const [how, status, pod, reason] of [
-    ['succeeded', complete(), endedPod(1, 0, made), 'Succeeded'],
-    ['failed', failedWith('PodFailurePolicy'), endedPod(1, 12, corrupt), 'Truncated'],
-  ] as const) {
-    t.test(`a Job that ${how} and is collected before its result was read is created again`, async (t) => {
-      t.match(planFor({ job: collected(status), pods: [pod] }).status, { conditions: [{ reason }] }, 'read in time')
-      const late = planFor({ job: collected(status), resource: aResource({ status: planFor({ job }).status }) })
-      t.match(verdict(late), { status: 'Unknown', reason: 'Creating' })
-      t.strictSame([late.createJob, late.deleteJobs, late.patchJob], [undefined, undefined, undefined])
-    })
-  }
+  t.test('a Job that failed and is collected before anyone read why is created again', async (t) => {
+    const gone = collected(failedWith('PodFailurePolicy'))
+    const inTime = planFor({ job: gone, pods: [endedPod(1, 12, corrupt)] })
+    t.match(verdict(inTime), { status: 'False', reason: 'Truncated' })
+    const late = planFor({ job: gone, resource: aResource({ status: planFor({ job }).status }) })
+    t.match(verdict(late), { status: 'Unknown', reason: 'Creating' })
+    t.strictSame([late.createJob, late.deleteJobs, late.patchJob], [undefined, undefined, undefined])
+  })
+
+  t.test('a Job that succeeded and is collected has succeeded', async (t) => {
+    for (const pods of [[endedPod(1, 0, made)], []]) {
+      t.match(verdict(planFor({ job: collected(complete()), pods })), { status: 'True', reason: 'Succeeded' })
+    }
+  })
 
   for (const [name, seen, want, status] of verdicts) {
     t.test(`judges ${name}`, async (t) => {

@@ -361,18 +361,35 @@ eachKind(t, (t, kit) => {
     })
   }
 
-  t.test('a result is not lost because the cache does not show yet that its Job is being collected', async (t) => {
+  t.test('a Job that completed is a success, although its pod was gone before its result was read', async (t) => {
     const w = world()
     await w.settle()
     w.setJob(complete)
-    await turn()
-    const collection = collected(w)
-    await w.once()
-    t.match(w.seen()?.status, { phase: 'Pending', conditions: [{ status: 'Unknown', reason: 'Creating' }] })
-    collection.isOver = true // the pod was deleted by hand
-    await w.once()
-    t.equal(w.reason(), 'ResultMissing')
+    await w.settle()
+    t.match(w.seen()?.status, { phase: 'Succeeded', progress: { percent: 100 }, conditions: [{ status: 'True' }] })
+    t.strictSame(
+      w.seen()?.status?.outputs?.map(({ state }) => state),
+      kind.outputs(w.resource.spec as Parameters<typeof kind.outputs>[0]).map(() => 'Succeeded'),
+    )
+    t.equal(w.store.all(JOBS).length, 1)
+    t.strictSame(w.errors, [])
   })
+
+  t.test(
+    'the reason of a failure is not lost because the cache does not show yet that its Job is being collected',
+    async (t) => {
+      const w = world()
+      await w.settle()
+      w.setJob({ conditions: [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded' }], failed: 1 })
+      await turn()
+      const collection = collected(w)
+      await w.once()
+      t.match(w.seen()?.status, { phase: 'Pending', conditions: [{ status: 'Unknown', reason: 'Creating' }] })
+      collection.isOver = true // the pod was deleted by hand
+      await w.once()
+      t.equal(w.reason(), 'BackoffLimitExceeded')
+    },
+  )
 
   t.test('nor is a resource condemned while its Job is collected with a pod that never started', async (t) => {
     const w = world()
