@@ -7,7 +7,7 @@ import { MAX_RESTARTS } from '../../../operator/program/judge.ts'
 import type { Observed } from '../../../operator/program/observed.ts'
 import type { Plan } from '../../../operator/program/plan.ts'
 import { QUIET_MS } from '../../../operator/program/quiet.ts'
-import { refusal, trouble } from '../../../operator/program/status.ts'
+import { notUnderstood, trouble } from '../../../operator/program/status.ts'
 import { eachKind } from '../../support/each-kind.ts'
 import {
   aPod,
@@ -482,13 +482,23 @@ eachKind(t, (t, kit) => {
     t.strictSame(planFor({ resource: aResource({ metadata: { deletionTimestamp: 'x' } }) }), { events: [] })
   })
 
-  t.test('a refused resource is over, trouble of ours is not, and keeps the number of its Job', async (t) => {
+  t.test('trouble of ours is never final, and keeps the number of the Job', async (t) => {
     const counted = aResource({ status: { restarts: 2, attempts: 1 } })
     const finding = { reason: 'X', message: 'y'.repeat(5000) }
-    t.match(refusal(counted, finding, now), { phase: 'Failed', completionTime: now.toISOString(), restarts: 2 })
     const status = trouble(counted, finding, now)
     t.match(status, { phase: 'Pending', restarts: 2, attempts: 1, conditions: [{ status: 'Unknown', reason: 'X' }] })
     t.equal(status.conditions?.[0]?.message.length, 1024)
     t.strictSame(trouble({ ...counted, status }, finding, new Date('2027-01-01')), status)
+  })
+
+  t.test('what a newer operator recorded stays while an older one leads that cannot read the spec', async (t) => {
+    const progress = { percent: 40, updatedAt: '2026-01-01T00:04:00Z' }
+    const running = planFor({ job, pods: [runningPod(1)] }).status ?? {}
+    const status = notUnderstood({ ...resource, status: { ...running, progress } }, 'x'.repeat(5000), now)
+    const { conditions: _, ...kept } = running
+    t.match(status, { ...kept, phase: 'Running', attempts: 1, jobName: job.metadata.name, progress: undefined })
+    t.match(status.conditions, [{ status: 'Unknown', reason: 'NotUnderstood' }])
+    t.equal(status.conditions?.[0]?.message.length, 1024)
+    t.match(notUnderstood(resource, 'x', now), { phase: 'Pending' })
   })
 })
