@@ -449,6 +449,8 @@ t.test('what a failed render left is removed; a finished highlight stays', async
   const [bad, good] = [await rendering(), await rendering()]
   project(t)
   for (const id of [bad, good]) await writeOutput(id)
+  // It died before its commit.
+  await store.delete(manifestKey(prefixOf(bad)))
   await show(bad, failed('Timeout'))
   await show(good, done(good))
   await until(bad, 'failed')
