@@ -120,8 +120,8 @@ const Envelope = z.object({
 })
 
 /**
- * Validates the spec like the CRD's schema and fills in the defaults, for a cluster whose CRD is older or was edited.
- * Throws for a value that is not a Kubernetes object.
+ * Validates the spec like the CRD's schema and fills in the defaults, for a cluster whose CRD is of another version or was
+ * edited: what the API server has accepted may be a value that a newer version knows. Throws for a value that is not a Kubernetes object.
  */
 export function parseSpec<S extends z.ZodObject>(
   kind: Kind<S>,

@@ -55,6 +55,9 @@ export const encodeFields = {
   segmentSeconds: z.int().min(1).max(20).default(6).describe('Length of a segment in seconds'),
 }
 
+/** The longest deadline of an attempt. */
+export const MAX_ATTEMPT_SECONDS = 86_400
+
 /** Fields of `spec` that say how to run. `noun` names the kind in the descriptions. */
 export const runFields = (noun: string) => ({
   accelerator: z
@@ -69,7 +72,12 @@ export const runFields = (noun: string) => ({
     .boolean()
     .default(false)
     .describe('true ends the running pod, which does not count as an attempt; false starts a new pod'),
-  attemptDeadlineSeconds: z.int().min(60).max(86_400).default(7200).describe('Maximum seconds of one attempt'),
+  attemptDeadlineSeconds: z
+    .int()
+    .min(60)
+    .max(MAX_ATTEMPT_SECONDS)
+    .default(7200)
+    .describe('Maximum seconds of one attempt'),
   maxAttempts: z
     .int()
     .min(1)
@@ -188,6 +196,11 @@ export const runColumns = (subject: PrinterColumn): PrinterColumn[] => [
 /** The fields of every kind's spec that say how to run. */
 export type RunSpec = z.infer<z.ZodObject<ReturnType<typeof runFields> & typeof encodeFields>>
 
+const Bounds = z.object(runFields('run')).pick({ attemptDeadlineSeconds: true, maxAttempts: true, suspend: true })
+
+/** How long a run may take, with the defaults. No other field is read: it may have a value that a newer version knows. */
+export const boundsOf = (spec: unknown) => Bounds.parse(spec)
+
 /** A custom resource that runs one program to its end. */
 export interface Run<K extends string = string, Spec extends RunSpec = RunSpec> {
   apiVersion: string
@@ -200,8 +213,7 @@ export interface Run<K extends string = string, Spec extends RunSpec = RunSpec> 
 export type ParsedRun<R extends Run> = { resource: R } | { problem: string }
 
 /**
- * Validates the spec like the CRD's schema and fills in the defaults, for a cluster whose CRD is older or was edited.
- * Returns the status unvalidated: only the operator writes it, and if a status of a newer version counted as absent,
+ * See `parseSpec`. Returns the status unvalidated: only the operator writes it, and if a status of a newer version counted as absent,
  * finished work would start again. Throws for a value that is not a Kubernetes object.
  */
 export function parseRun<K extends string, S extends z.ZodObject>(

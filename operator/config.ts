@@ -46,7 +46,8 @@ export const OperatorConfig = z.object({
   JOB_MEMORY: Quantity.default('2Gi'),
   /** The operator doubles the memory after each attempt that ran out of it, up to this limit. */
   JOB_MEMORY_MAX: Quantity.default('8Gi'),
-  JOB_SCRATCH: Quantity.default('20Gi'),
+  /** For the largest video that is accepted and all of its renditions. */
+  JOB_SCRATCH: Quantity.default('36Gi'),
   /** Memory of the first attempt of a HighlightRender. */
   HIGHLIGHT_MEMORY: Quantity.default('1Gi'),
   /** PriorityClass of the pods per `spec.priority`, as JSON. */

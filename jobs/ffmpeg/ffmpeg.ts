@@ -98,24 +98,18 @@ export interface FfmpegRun {
   args: readonly string[]
   signal: AbortSignal
   limitMs: number
+  /** Ends a run that reports nothing new for so long. */
+  stallMs?: number
   onProgress?: (progress: FfmpegProgress) => void
 }
 
-/** Runs ffmpeg; resolves with its complaints when it exits 0, else throws (FfmpegFailed, or what `runTool` throws). */
+/**
+ * Runs ffmpeg; resolves with its complaints when it exits 0, else throws (FfmpegFailed, a TransientError when it stalled,
+ * or what `runTool` throws).
+ */
 export async function runFfmpeg(run: FfmpegRun): Promise<Complaints> {
   const listener = complaintListener()
-  const code = await runTool({
-    tool: 'ffmpeg',
-    args: [
-      ...['-nostdin', '-hide_banner', '-y', '-v', 'repeat+level+warning', '-nostats'],
-      ...['-progress', 'pipe:1', '-stats_period', '0.5', '-max_alloc', MAX_ALLOC],
-      ...run.args,
-    ],
-    signal: run.signal,
-    limitMs: run.limitMs,
-    onStdoutLine: progressParser(run.onProgress),
-    onStderrLine: listener.onLine,
-  })
+  const code = await runUnlessStalled(run, listener.onLine)
   const complaints = listener.complaints()
   if (code === 0) return complaints
   if (/No space left on device|Disk quota exceeded/.test(complaints.tail)) {
@@ -123,6 +117,65 @@ export async function runFfmpeg(run: FfmpegRun): Promise<Complaints> {
   }
   throw new FfmpegFailed(code, complaints)
 }
+
+/**
+ * The largest picture takes seconds, and the index of the largest upload minutes on a slow disk. An attempt may take a
+ * day, and until an encoder that hangs ends, its video waits and its slot is taken.
+ */
+const STALL_MS = 1_800_000
+const STALL_LOOKS = 30
+
+async function runUnlessStalled(run: FfmpegRun, onStderrLine: (line: string) => void): Promise<number> {
+  const stall = watchForStall(run.stallMs)
+  try {
+    return await runTool({
+      tool: 'ffmpeg',
+      args: [
+        ...['-nostdin', '-hide_banner', '-y', '-v', 'repeat+level+warning', '-nostats'],
+        ...['-progress', 'pipe:1', '-stats_period', '0.5', '-max_alloc', MAX_ALLOC],
+        ...run.args,
+      ],
+      signal: AbortSignal.any([run.signal, stall.signal]),
+      limitMs: run.limitMs,
+      onStdoutLine: progressParser((progress) => {
+        stall.saw(progress)
+        run.onProgress?.(progress)
+      }),
+      onStderrLine,
+    })
+  } finally {
+    stall.end()
+  }
+}
+
+function watchForStall(stallMs = STALL_MS) {
+  const stop = new AbortController()
+  const { saw, isStalled } = stallCounter()
+  const timer = setInterval(() => {
+    if (isStalled()) stop.abort(stalled(stallMs))
+  }, stallMs / STALL_LOOKS)
+  return { signal: stop.signal, saw, end: () => clearInterval(timer) }
+}
+
+/** Counts looks and not time: for a pod whose node was frozen, time goes on while nothing can move. */
+export function stallCounter(limit = STALL_LOOKS) {
+  let [last, looks] = ['', 0]
+  return {
+    saw({ seconds, frames }: FfmpegProgress): void {
+      const now = `${seconds} ${frames}`
+      if (now !== last) looks = 0
+      last = now
+    },
+    /** Called at each look. */
+    isStalled(): boolean {
+      looks += 1
+      return looks >= limit
+    },
+  }
+}
+
+const stalled = (stallMs: number) =>
+  new TransientError(EXIT.transient, 'Stalled', `ffmpeg made no progress for ${Math.round(stallMs / 1000)} s`)
 
 /** Counted per line, which is why the log level has `repeat`: by default ffmpeg folds equal lines into one. */
 const DAMAGE = /corrupt decoded frame|Error while decoding stream|Error submitting packet to decoder/

@@ -74,6 +74,15 @@ export const isLast = (pod: Pod): boolean =>
 export const resultOf = (pod: Pod | undefined): JobResult | undefined =>
   pod ? parseJobResult(terminatedOf(pod)?.message) : undefined
 
+/**
+ * What the program that succeeded wrote. Undefined where that is lost: its node had no room for it, or the pod is gone.
+ * The success is not: a program exits with 0 only after the manifests of all its outputs are in the store.
+ */
+export function successOf(pods: readonly Pod[]): JobResult | undefined {
+  const result = resultOf(pods.find((p) => p.status?.phase === 'Succeeded'))
+  return result?.ok ? result : undefined
+}
+
 /** After this time without a pod, a quota, policy or webhook probably keeps the Job from creating one. */
 export const NO_POD_MS = 30_000
 

@@ -72,8 +72,8 @@ const STORE_SOCKET = `${STORE_FOLDER}/socket`
 
 /**
  * Seconds that a finished Job and its pods stay. Every Job is created with the time of a success, which saves a write
- * for each; the operator extends that of a failure. It must exceed an outage of the operator: when the result of a Job
- * vanishes before the operator has read it, the Job is created again, and its program finds its files already made.
+ * for each; the operator extends that of a failure. It must exceed an outage of the operator: when a Job vanishes
+ * before the operator has seen how it ended, it is created again, and its program finds its files already made.
  */
 export const JOB_TTL_SECONDS = { succeeded: 21_600, failed: 86_400 } as const
 

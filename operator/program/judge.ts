@@ -8,7 +8,7 @@ import {
   isLast,
   lastEnded,
   livePod,
-  resultOf,
+  successOf,
   unheardSince,
   wasOutOfMemory,
 } from '../jobs/evidence.ts'
@@ -31,7 +31,7 @@ export function judge(seen: Observed): Verdict {
     return failed('NameTaken', `The Job ${job.metadata.name} exists already and belongs to another object`)
   }
   const isOver = jobCondition(job, 'Failed') !== undefined
-  if (jobCondition(job, 'Complete')) return isCollected(seen, job) ? RECREATED : judgeComplete(seen)
+  if (jobCondition(job, 'Complete')) return judgeComplete(seen)
   if (resource.spec.suspend && !isOver && !job.metadata.deletionTimestamp) {
     return { status: 'Unknown', phase: 'Suspended', reason: 'Suspended', message: 'Suspended by spec.suspend' }
   }
@@ -53,7 +53,7 @@ function nthAttempt(seen: Observed): string {
 }
 
 /**
- * Whether a finished Job is being collected, and the pod that says how it ended is gone already: the time to live was over
+ * Whether a failed Job is being collected, and the pod that says why it failed is gone already: the time to live was over
  * before the operator looked. The Job goes after its pods.
  */
 const isCollected = ({ pods }: Observed, job: Job): boolean =>
@@ -62,9 +62,9 @@ const isCollected = ({ pods }: Observed, job: Job): boolean =>
 const RECREATED = pending({ reason: 'Creating', message: 'The Job is being deleted; a new one will follow' })
 
 function judgeComplete({ kind, resource, pods }: Observed): Verdict {
-  const result = resultOf(pods.find((p) => p.status?.phase === 'Succeeded'))
-  if (!result?.ok) return failed('ResultMissing', 'The Job finished without a result')
-  return { status: 'True', phase: 'Succeeded', reason: 'Succeeded', message: kind.successMessage(resource.spec) }
+  const done = kind.successMessage(resource.spec)
+  const message = successOf(pods) ? done : `${done}, as the Job says; the result that its program wrote is lost`
+  return { status: 'True', phase: 'Succeeded', reason: 'Succeeded', message }
 }
 
 /** A failed Job may still have a pod that is ending, and two attempts must never write at the same time. */

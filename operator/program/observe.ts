@@ -1,6 +1,6 @@
 import { isFinished, type Run, succeededOf } from '../../crds/run.ts'
 import { type Cluster, JOBS, PODS } from '../../lib/runtime/kube/cluster.ts'
-import { isJobFinished, isOwnedBy, type Job, type Pod } from '../jobs/batch.ts'
+import { isOwnedBy, type Job, jobCondition, type Pod } from '../jobs/batch.ts'
 import type { JobCaches } from '../jobs/caches.ts'
 import { isConclusive, isTelling } from '../jobs/evidence.ts'
 import { NO_HELPERS, OUR_LABELS, OWNER_UID } from '../jobs/labels.ts'
@@ -41,11 +41,11 @@ export function observer({ kind, cluster, caches, config, leadingSince, now }: O
   }
 
   /**
-   * A finished Job without a pod that says how it ended is read again before the result counts as lost: the cache may
-   * not show yet that the Job is being collected, which deletes its pods first.
+   * A failed Job without a pod that says why is read again before the reason counts as lost: the cache may not show yet
+   * that the Job is being collected, which deletes its pods first.
    */
   async function recheck({ metadata, status }: Run, job: Job | undefined, pods: Pod[]): Promise<Job | undefined> {
-    if (!job || pods.some(isTelling) || !isJobFinished(job) || isFinished(status)) return job
+    if (!job || pods.some(isTelling) || !jobCondition(job, 'Failed') || isFinished(status)) return job
     if (!isOwnedBy(job, metadata.uid) || job.metadata.deletionTimestamp) return job
     const fresh = await cluster.get<Job>(JOBS, { namespace: metadata.namespace, name: job.metadata.name })
     return fresh && trimJob(fresh)

@@ -14,7 +14,7 @@ import type { Observed } from './observed.ts'
 import { type Plan, plan } from './plan.ts'
 import { RefusedHelpers } from './refused-helpers.ts'
 import type { ResourceCache } from './resources.ts'
-import { refusal, trouble } from './status.ts'
+import { notUnderstood, trouble } from './status.ts'
 import { type Writer, writerFor } from './writer.ts'
 
 /** Retry interval after the API server rejected the Job: an administrator must fix the operator's configuration. */
@@ -78,10 +78,8 @@ export function reconcileProgram(deps: ReconcileDeps): Reconcile {
     const parsed = parsedOf.get(object) ?? kind.parse(object)
     parsedOf.set(object, parsed)
     if ('resource' in parsed) return bringAbout(object, parsed.resource, writer, isUrgent)
-    if (!isFinished(object.status)) {
-      const finding = { reason: 'InvalidSpec', message: parsed.problem }
-      await writer.writeStatus(refusal(object as Run, finding, now()))
-    }
+    // Not looked at again by this process, which will not learn more: the next leader looks at every resource.
+    if (!isFinished(object.status)) await writer.writeStatus(notUnderstood(object as Run, parsed.problem, now()))
     return undefined
   }
 

@@ -1,11 +1,11 @@
 import { type Condition, withCondition } from '../../crds/kind.ts'
 import { type Run, type RunStatus, SUCCEEDED, succeededOf } from '../../crds/run.ts'
 import { jobCondition } from '../jobs/batch.ts'
-import { lastEnded, resultOf } from '../jobs/evidence.ts'
+import { lastEnded, resultOf, successOf } from '../jobs/evidence.ts'
 import { childName } from './child.ts'
 import { attemptsSoFar, type Observed } from './observed.ts'
 import { outcomeOf, playableOf } from './outputs.ts'
-import { finalProgress, type ProgressFields } from './progress.ts'
+import { finalProgress, type ProgressFields, withoutProgress } from './progress.ts'
 import type { Learned, Verdict } from './verdict.ts'
 
 /** The number of the resource's current Job. */
@@ -34,7 +34,7 @@ export function statusFor(seen: Observed, verdict: Verdict): RunStatus {
     ...(step && 'learned' in step && step.learned),
     // No startTime before the first attempt, because it would cost a write of its own.
     ...((attempts > 0 || old?.startTime) && startOf(seen)),
-    ...(status !== 'Unknown' && endOf(seen)),
+    ...(status !== 'Unknown' && endOf(seen, status)),
   }
 }
 
@@ -49,18 +49,22 @@ function startOf({ resource, job }: Observed): Pick<RunStatus, 'startTime'> {
   return startTime ? { startTime } : {}
 }
 
-function endOf({ kind, resource, job, pods, now }: Observed): Pick<RunStatus, 'completionTime' | 'outputs'> {
+function endOf(
+  { kind, resource, job, pods, now }: Observed,
+  status: Condition['status'],
+): Pick<RunStatus, 'completionTime' | 'outputs'> {
   const failed = job && jobCondition(job, 'Failed')
   const ended = job?.status?.completionTime ?? failed?.lastTransitionTime ?? now.toISOString()
+  const result = status === 'True' ? (successOf(pods) ?? { ok: true }) : resultOf(lastEnded(pods))
   return {
     completionTime: resource.status?.completionTime ?? ended,
-    ...outcomeOf(kind, resource, resultOf(lastEnded(pods))),
+    ...outcomeOf(kind, resource, result),
   }
 }
 
 /** Progress of a success that this status completes; undefined when it is recorded already. */
 export function successProgress({ kind, resource, pods }: Observed, status: RunStatus): ProgressFields | undefined {
-  const { accelerator, acceleratorReason, planReason } = resultOf(lastEnded(pods)) ?? {}
+  const { accelerator, acceleratorReason, planReason } = successOf(pods) ?? {}
   const used = {
     ...(accelerator && { accelerator }),
     ...(acceleratorReason && { acceleratorReason }),
@@ -81,23 +85,35 @@ interface Cause {
   message: string
 }
 
-/** The final status of a resource with an invalid spec: the spec is immutable, so it can never run. */
-export const refusal = (resource: Bare, cause: Cause, now: Date): RunStatus => ({
-  ...bareStatus(resource, 'False', cause, now),
-  phase: 'Failed',
-  completionTime: resource.status?.completionTime ?? now.toISOString(),
-})
-
 /** The status for a problem that the resource did not cause: visible but never final, so that no media item fails. */
 export const trouble = (resource: Bare, cause: Cause, now: Date): RunStatus => ({
-  ...bareStatus(resource, 'Unknown', cause, now),
+  ...bareStatus(resource, cause, now),
   phase: 'Pending',
 })
 
-function bareStatus(resource: Bare, status: Condition['status'], { reason, message }: Cause, now: Date) {
+/**
+ * The status of a resource whose spec this operator cannot read. The API server has accepted it, so an operator of a newer
+ * version may: never final. What that one has recorded stays, because its Job may be running.
+ */
+export const notUnderstood = (resource: Bare, problem: string, now: Date): RunStatus => {
+  const message = `This version of the operator does not understand the resource and waits for one that does: ${problem}`
+  return {
+    phase: 'Pending',
+    ...withoutProgress(resource.status),
+    ...bareStatus(resource, { reason: 'NotUnderstood', message }, now),
+  }
+}
+
+function bareStatus(resource: Bare, { reason, message }: Cause, now: Date) {
   const { attempts, restarts, conditions = [] } = resource.status ?? {}
   const observedGeneration = resource.metadata.generation ?? 0
-  const condition = { type: SUCCEEDED, status, reason, message: message.slice(0, 1024), observedGeneration }
+  const condition = {
+    type: SUCCEEDED,
+    status: 'Unknown',
+    reason,
+    message: message.slice(0, 1024),
+    observedGeneration,
+  } as const
   return {
     observedGeneration,
     conditions: withCondition(conditions, condition, now),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isFinished } from '../../crds/run.ts'
+import { boundsOf, isFinished } from '../../crds/run.ts'
 import { parseTranscodeJob } from '../../crds/transcode-job.ts'
 import { anInput, newTranscodeJob } from '../support/transcode-job.ts'
 
@@ -12,6 +12,12 @@ t.test('parsing fills in the defaults and leaves the status alone', async (t) =>
   })
   t.ok('resource' in parsed && isFinished(parsed.resource.status))
   t.throws(() => parseTranscodeJob({ spec: {} }), 'no object at all is a bug, not a verdict')
+})
+
+t.test('how long a run may take can be read of a resource that a newer version made', async (t) => {
+  const defaults = { attemptDeadlineSeconds: 7200, maxAttempts: 3, suspend: false }
+  t.strictSame(boundsOf({ inputs: [{ type: 'hologram' }], renditions: ['8640p'] }), defaults)
+  t.strictSame(boundsOf({ maxAttempts: 1, suspend: true }), { ...defaults, maxAttempts: 1, suspend: true })
 })
 
 const refused: [string, object, RegExp][] = [

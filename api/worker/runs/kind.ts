@@ -101,15 +101,10 @@ export interface RunKind<K extends RunTypes> {
    */
   hold?(tx: Tx, id: Uuid): Promise<K['failure'] | undefined>
   /**
-   * The resource failed as a whole, with other outputs. Returns whether the run is over, or undefined if it fails like
-   * every other. `complete` records what was done before, or throws ManifestError.
+   * The resource failed as a whole, with other outputs, and left no usable manifest of this one. Returns whether the run is
+   * over, or undefined if it fails like every other.
    */
-  regroup?(
-    deps: RunDeps,
-    row: K['row'],
-    fact: FailedFact<K['failure']>,
-    complete: () => Promise<boolean>,
-  ): RegroupResult
+  regroup?(deps: RunDeps, row: K['row'], fact: FailedFact<K['failure']>): RegroupResult
   /** Whether the resource of a row that was given up still works for others. */
   isShared?(db: Database, row: K['row']): Promise<boolean>
 }

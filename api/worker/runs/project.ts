@@ -4,7 +4,7 @@ import { type FollowDeps, type Follower, type FollowOptions, follow } from '../f
 import { ManifestError, readManifest } from '../read-manifest.ts'
 import { completeRun, failRun, recordPlayable, recordProgress } from './commands.ts'
 import type { RunFact } from './facts.ts'
-import type { RunDeps, RunKind, RunRow, RunTypes, TableOfKind } from './kind.ts'
+import type { FailedFact, RunDeps, RunKind, RunRow, RunTypes, TableOfKind } from './kind.ts'
 import { findRun } from './queries.ts'
 
 /** Records what the cluster says about runs: status and generation of the row guard every move. */
@@ -58,11 +58,32 @@ async function moveTo<K extends RunTypes>(
     case 'succeeded':
       return complete(deps, kind, row, fact, isLastAttempt)
     case 'failed': {
-      const regrouped = fact.sharedBy
-        ? kind.regroup?.(deps, row, fact, () => complete(deps, kind, row, fact, false))
-        : undefined
+      const completed = await completeIfCommitted(deps, kind, row, fact)
+      if (completed !== undefined) return completed
+      const regrouped = fact.sharedBy ? kind.regroup?.(deps, row, fact) : undefined
       return regrouped ?? failRun(db, kind, row, fact.error, fact.run)
     }
+  }
+}
+
+/**
+ * The manifest is the commit, whatever its resource says: an attempt may die between its manifest and its exit, and of a
+ * batch that failed as a whole some images were converted before. Undefined where there is no manifest, or no usable one.
+ */
+async function completeIfCommitted<K extends RunTypes>(
+  deps: RunDeps,
+  kind: RunKind<K>,
+  row: K['row'],
+  fact: FailedFact<K['failure']>,
+): Promise<boolean | undefined> {
+  try {
+    const isNews = await complete(deps, kind, row, fact, false)
+    const about = { [kind.rowNoun]: row.id, failure: fact.error }
+    if (isNews) deps.log.warn(about, `a ${kind.noun} is complete although its resource failed`)
+    return isNews
+  } catch (error) {
+    if (error instanceof ManifestError) return undefined
+    throw error
   }
 }
 

@@ -143,7 +143,7 @@ eachKind(
       side(),
       async (t) => {
         const w = await submit(t, { maxAttempts: 2 })
-        const podMessage = 'Usage of EmptyDir volume "work" exceeds the limit "20Gi".'
+        const podMessage = 'Usage of EmptyDir volume "work" exceeds the limit "36Gi".'
         const ending = { exitCode: 137, podReason: 'Evicted', podMessage }
         await w.end('med-1', ending)
         await w.said('med-1', /^Retrying: Attempt 1 of 2 failed: Evicted: Usage of EmptyDir volume "work" exceeds/)
@@ -158,7 +158,7 @@ eachKind(
       side(),
       async (t) => {
         const w = await submit(t, { maxAttempts: 2 })
-        const message = 'Usage of EmptyDir volume "work" exceeds the limit "20Gi".'
+        const message = 'Usage of EmptyDir volume "work" exceeds the limit "36Gi".'
         await w.evictLost('med-1', message)
         await w.said('med-1', /^Retrying: Attempt 1 of 2 failed: Evicted: Usage of EmptyDir volume "work" exceeds/)
         await w.evictLost('med-1', message)

@@ -9,6 +9,7 @@ import {
   progressParser,
   runFfmpeg,
   runFfprobe,
+  stallCounter,
 } from '../../../jobs/ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../../../jobs/ffmpeg/input.ts'
 import { clip } from '../../support/clips.ts'
@@ -53,6 +54,37 @@ t.test('a run beyond its limit is stopped, which blames nobody', async (t) => {
     name: 'TransientError',
     reason: 'Timeout',
   })
+})
+
+t.test('a run that hangs is ended, however long it may take', async (t) => {
+  // The second frame comes after hours; until then every report says the same.
+  const args = ['-re', '-f', 'lavfi', '-i', 'testsrc2=s=64x64:r=1/10000', '-f', 'null', '-']
+  const running = runFfmpeg({ args, signal: calm, limitMs: 600_000, stallMs: 1500 })
+  await t.rejects(running, { name: 'TransientError', code: 20, reason: 'Stalled' })
+  t.equal(await childOf('ffmpeg'), undefined)
+})
+
+t.test('a run that is slow but goes on is left alone', async (t) => {
+  const args = ['-re', '-f', 'lavfi', '-i', 'testsrc2=s=64x64:d=9', '-f', 'null', '-']
+  let frames = 0
+  const onProgress = (p: FfmpegProgress) => {
+    frames = p.frames
+  }
+  await runFfmpeg({ args, signal: calm, limitMs: 600_000, stallMs: 6000, onProgress })
+  t.equal(frames, 225)
+})
+
+t.test('what ends a run that reports the same again and again', async (t) => {
+  const { saw, isStalled } = stallCounter(3)
+  const looks = (...reports: FfmpegProgress[]) => {
+    for (const report of reports) saw(report)
+    return isStalled()
+  }
+  t.strictSame([looks(), looks()], [false, false])
+  t.equal(looks({ seconds: null, frames: 1 }), false, 'a frame')
+  t.equal(looks({ seconds: 1, frames: 1 }), false, 'a second')
+  t.equal(looks({ seconds: 1, frames: 1 }, { seconds: 1, frames: 1 }), false)
+  t.equal(looks({ seconds: 1, frames: 1 }), true)
 })
 
 t.test('what an encoder sees of our environment is no secret, and killing it blames nobody', async (t) => {

@@ -1,6 +1,14 @@
+import { readFile } from 'node:fs/promises'
 import t from 'tap'
+import { parse } from 'yaml'
 import { parseRational, rational } from '../../../jobs/ffmpeg/rational.ts'
+import { LIMITS } from '../../../jobs/ffmpeg/source.ts'
+import { AUDIO_BITRATE } from '../../../jobs/hls/encode-pass.ts'
 import { ladderOf } from '../../../jobs/hls/ladder.ts'
+import { loadConfig } from '../../../lib/runtime/config.ts'
+import { OperatorConfig } from '../../../operator/config.ts'
+import { bytesOf } from '../../../operator/jobs/quantity.ts'
+import { operatorEnv } from '../../support/operator-world.ts'
 
 const all = ['360p', '720p', '1080p']
 const brief = (width: number, height: number, fps: string, wanted = all) =>
@@ -51,3 +59,22 @@ t.test('no rendition is ever larger than its source, and all sizes are even', as
   }
   t.pass('all sizes checked')
 })
+
+/** What MPEG-TS adds, and a buffer that is not yet full. */
+const CONTAINER = 1.05
+
+t.test(
+  'the largest upload and four hours of all renditions at their highest rates fit into the space of an attempt',
+  async (t) => {
+    const rates = ['24', '30', '30.5', '48', '60'].map((fps) =>
+      ladderOf({ width: 3840, height: 2160, frameRate: parseRational(fps) ?? rational(1) }, all)
+        .map(({ maxrate }) => maxrate)
+        .reduce((sum, rate) => sum + rate, AUDIO_BITRATE),
+    )
+    const bytes = LIMITS.bytes + (CONTAINER * Math.max(...rates) * LIMITS.seconds) / 8
+    const { JOB_SCRATCH } = loadConfig(OperatorConfig, operatorEnv())
+    const values = parse(await readFile(new URL('../../../charts/keepsake/values.yaml', import.meta.url), 'utf8'))
+    t.equal(values.jobs.scratch, JOB_SCRATCH)
+    t.ok(bytesOf(JOB_SCRATCH) > bytes, `${JOB_SCRATCH} for ${(bytes / 2 ** 30).toFixed(1)} GiB`)
+  },
+)

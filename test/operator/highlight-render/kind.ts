@@ -73,7 +73,7 @@ t.test('the largest highlight fits into a grant and into an environment variable
 
 t.test('the Job runs the highlight program with memory of its own', async (t) => {
   const size = highlightRender.size(loadConfig(OperatorConfig, operatorEnv({ HIGHLIGHT_MEMORY: '900Mi' })))
-  t.strictSame(size, { cpu: '2', cpuBackfill: '500m', memory: '900Mi', memoryMax: '8Gi', scratch: '20Gi' })
+  t.strictSame(size, { cpu: '2', cpuBackfill: '500m', memory: '900Mi', memoryMax: '8Gi', scratch: '36Gi' })
   const job = childJob(highlightRender, parsed(), 1, { ...programConfig, ...size })
   const memory = '900Mi'
   t.match(job, {

@@ -7,7 +7,7 @@ import { MAX_RESTARTS } from '../../../operator/program/judge.ts'
 import type { Observed } from '../../../operator/program/observed.ts'
 import type { Plan } from '../../../operator/program/plan.ts'
 import { QUIET_MS } from '../../../operator/program/quiet.ts'
-import { refusal, trouble } from '../../../operator/program/status.ts'
+import { notUnderstood, trouble } from '../../../operator/program/status.ts'
 import { eachKind } from '../../support/each-kind.ts'
 import {
   aPod,
@@ -162,7 +162,23 @@ eachKind(t, (t, kit) => {
     [
       'a success that said nothing',
       { job: aJob(resource, complete()), pods: [endedPod(1, 0)] },
-      { status: 'False', reason: 'ResultMissing' },
+      { status: 'True', reason: 'Succeeded', message: /the result that its program wrote is lost$/ },
+      { phase: 'Succeeded', completionTime: '2026-01-01T00:05:00Z', outputs: made.outputs as object },
+    ],
+    [
+      'a success whose pod is gone',
+      { job: aJob(resource, complete()), pods: [] },
+      { status: 'True', reason: 'Succeeded', message: /the result that its program wrote is lost$/ },
+      { phase: 'Succeeded', attempts: 1, outputs: made.outputs as object },
+    ],
+    [
+      'a success whose pod is gone, while that of an earlier attempt is there',
+      {
+        job: aJob(resource, { ...complete(), failed: 1 }),
+        pods: [endedPod(1, 12, { ...corrupt, accelerator: 'gpu' })],
+      },
+      { status: 'True', reason: 'Succeeded' },
+      { phase: 'Succeeded', attempts: 2, accelerator: undefined, outputs: made.outputs as object },
     ],
     [
       'a success whose message was cut',
@@ -175,7 +191,8 @@ eachKind(t, (t, kit) => {
           }),
         ],
       },
-      { status: 'False', reason: 'ResultMissing' },
+      { status: 'True', reason: 'Succeeded', message: /the result that its program wrote is lost$/ },
+      { outputs: made.outputs as object },
     ],
     [
       'a failure that the program explains',
@@ -253,17 +270,20 @@ eachKind(t, (t, kit) => {
     const gone = aJob(resource, status)
     return { ...gone, metadata: { ...gone.metadata, deletionTimestamp: '2026-01-01T00:09:00Z' } }
   }
-  for (const [how, status, pod, reason] of [
-    ['succeeded', complete(), endedPod(1, 0, made), 'Succeeded'],
-    ['failed', failedWith('PodFailurePolicy'), endedPod(1, 12, corrupt), 'Truncated'],
-  ] as const) {
-    t.test(`a Job that ${how} and is collected before its result was read is created again`, async (t) => {
-      t.match(planFor({ job: collected(status), pods: [pod] }).status, { conditions: [{ reason }] }, 'read in time')
-      const late = planFor({ job: collected(status), resource: aResource({ status: planFor({ job }).status }) })
-      t.match(verdict(late), { status: 'Unknown', reason: 'Creating' })
-      t.strictSame([late.createJob, late.deleteJobs, late.patchJob], [undefined, undefined, undefined])
-    })
-  }
+  t.test('a Job that failed and is collected before anyone read why is created again', async (t) => {
+    const gone = collected(failedWith('PodFailurePolicy'))
+    const inTime = planFor({ job: gone, pods: [endedPod(1, 12, corrupt)] })
+    t.match(verdict(inTime), { status: 'False', reason: 'Truncated' })
+    const late = planFor({ job: gone, resource: aResource({ status: planFor({ job }).status }) })
+    t.match(verdict(late), { status: 'Unknown', reason: 'Creating' })
+    t.strictSame([late.createJob, late.deleteJobs, late.patchJob], [undefined, undefined, undefined])
+  })
+
+  t.test('a Job that succeeded and is collected has succeeded', async (t) => {
+    for (const pods of [[endedPod(1, 0, made)], []]) {
+      t.match(verdict(planFor({ job: collected(complete()), pods })), { status: 'True', reason: 'Succeeded' })
+    }
+  })
 
   for (const [name, seen, want, status] of verdicts) {
     t.test(`judges ${name}`, async (t) => {
@@ -462,13 +482,23 @@ eachKind(t, (t, kit) => {
     t.strictSame(planFor({ resource: aResource({ metadata: { deletionTimestamp: 'x' } }) }), { events: [] })
   })
 
-  t.test('a refused resource is over, trouble of ours is not, and keeps the number of its Job', async (t) => {
+  t.test('trouble of ours is never final, and keeps the number of the Job', async (t) => {
     const counted = aResource({ status: { restarts: 2, attempts: 1 } })
     const finding = { reason: 'X', message: 'y'.repeat(5000) }
-    t.match(refusal(counted, finding, now), { phase: 'Failed', completionTime: now.toISOString(), restarts: 2 })
     const status = trouble(counted, finding, now)
     t.match(status, { phase: 'Pending', restarts: 2, attempts: 1, conditions: [{ status: 'Unknown', reason: 'X' }] })
     t.equal(status.conditions?.[0]?.message.length, 1024)
     t.strictSame(trouble({ ...counted, status }, finding, new Date('2027-01-01')), status)
+  })
+
+  t.test('what a newer operator recorded stays while an older one leads that cannot read the spec', async (t) => {
+    const progress = { percent: 40, updatedAt: '2026-01-01T00:04:00Z' }
+    const running = planFor({ job, pods: [runningPod(1)] }).status ?? {}
+    const status = notUnderstood({ ...resource, status: { ...running, progress } }, 'x'.repeat(5000), now)
+    const { conditions: _, ...kept } = running
+    t.match(status, { ...kept, phase: 'Running', attempts: 1, jobName: job.metadata.name, progress: undefined })
+    t.match(status.conditions, [{ status: 'Unknown', reason: 'NotUnderstood' }])
+    t.equal(status.conditions?.[0]?.message.length, 1024)
+    t.match(notUnderstood(resource, 'x', now), { phase: 'Pending' })
   })
 })

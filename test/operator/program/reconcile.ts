@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Test } from 'tap'
 import t from 'tap'
-import { isFinished, succeededOf } from '../../../crds/run.ts'
+import { succeededOf } from '../../../crds/run.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import {
   type Cluster,
@@ -127,9 +127,9 @@ eachKind(t, (t, kit) => {
   }
 
   /** Another reconciler of the same world, which sees it through caches of its own. */
-  function reconcilerOf(w: World, caches: Partial<World['caches']>, since = new Date(0)) {
+  function reconcilerOf(w: World, caches: Partial<World['caches']>, since = new Date(0), its = kind) {
     const reconcile = reconcileProgram({
-      kind,
+      kind: its,
       cluster: w.cluster,
       caches: { ...w.caches, ...caches },
       config: programConfig,
@@ -361,18 +361,35 @@ eachKind(t, (t, kit) => {
     })
   }
 
-  t.test('a result is not lost because the cache does not show yet that its Job is being collected', async (t) => {
+  t.test('a Job that completed is a success, although its pod was gone before its result was read', async (t) => {
     const w = world()
     await w.settle()
     w.setJob(complete)
-    await turn()
-    const collection = collected(w)
-    await w.once()
-    t.match(w.seen()?.status, { phase: 'Pending', conditions: [{ status: 'Unknown', reason: 'Creating' }] })
-    collection.isOver = true // the pod was deleted by hand
-    await w.once()
-    t.equal(w.reason(), 'ResultMissing')
+    await w.settle()
+    t.match(w.seen()?.status, { phase: 'Succeeded', progress: { percent: 100 }, conditions: [{ status: 'True' }] })
+    t.strictSame(
+      w.seen()?.status?.outputs?.map(({ state }) => state),
+      kind.outputs(w.resource.spec as Parameters<typeof kind.outputs>[0]).map(() => 'Succeeded'),
+    )
+    t.equal(w.store.all(JOBS).length, 1)
+    t.strictSame(w.errors, [])
   })
+
+  t.test(
+    'the reason of a failure is not lost because the cache does not show yet that its Job is being collected',
+    async (t) => {
+      const w = world()
+      await w.settle()
+      w.setJob({ conditions: [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded' }], failed: 1 })
+      await turn()
+      const collection = collected(w)
+      await w.once()
+      t.match(w.seen()?.status, { phase: 'Pending', conditions: [{ status: 'Unknown', reason: 'Creating' }] })
+      collection.isOver = true // the pod was deleted by hand
+      await w.once()
+      t.equal(w.reason(), 'BackoffLimitExceeded')
+    },
+  )
 
   t.test('nor is a resource condemned while its Job is collected with a pod that never started', async (t) => {
     const w = world()
@@ -605,15 +622,57 @@ eachKind(t, (t, kit) => {
     t.match(w.errors[0], { message: 'no longer the leader' })
   })
 
-  t.test('a resource that an older CRD let through is refused for good', async (t) => {
+  /** That of a version that does not know a value of the spec yet. */
+  const olderKind: typeof kind = { ...kind, parse: () => ({ problem: 'spec.transition: Invalid option' }) }
+
+  t.test('what only a newer operator understands waits for one', async (t) => {
+    const w = world()
+    await turn()
+    await turn()
+    const older = reconcilerOf(w, {}, undefined, olderKind)
+    await older()
+    const waiting = { status: 'Unknown', reason: 'NotUnderstood', message: /spec\.transition: Invalid option$/ }
+    t.match(succeededOf(w.seen()?.status), waiting)
+    t.match(w.seen()?.status, { phase: 'Pending' })
+    t.equal(w.store.all(JOBS).length, 0)
+    const before = w.writes.length
+    await turn()
+    await turn()
+    await older()
+    t.equal(w.writes.length, before, 'it is written once')
+    await live(w)
+    t.match(w.seen()?.status, { phase: 'Succeeded', attempts: 1 })
+    t.strictSame(w.errors, [])
+  })
+
+  t.test('what a newer operator has begun goes on while an older one leads', async (t) => {
+    const w = world()
+    await w.settle()
+    w.addPod('p1')
+    w.setPod('p1', 'Running', running)
+    w.setJob({ active: 1, startTime: '2026-01-01T00:00:01Z' })
+    await w.settle()
+    const { conditions: _, ...begun } = w.seen()?.status ?? {}
+    await reconcilerOf(w, {}, undefined, olderKind)()
+    t.match(w.seen()?.status, {
+      ...begun,
+      phase: 'Running',
+      conditions: [{ status: 'Unknown', reason: 'NotUnderstood' }],
+    })
+    t.match(w.store.all<Job>(JOBS), [{ spec: { suspend: false } }])
+    w.setPod('p1', 'Succeeded', ended(0, made))
+    w.setJob(complete)
+    await w.settle()
+    t.match(w.seen()?.status, { phase: 'Succeeded', attempts: 1, startTime: '2026-01-01T00:00:01Z' })
+  })
+
+  t.test('a spec that no version understands says what is wrong with it', async (t) => {
     const w = world()
     await turn()
     await turn()
     const bad = { ...w.caches.resources.get(key), spec: { renditions: [] } } as unknown as RawResource
-    const reconcile = reconcilerOf(w, { resources: { ...w.caches.resources, get: () => bad } })
-    await reconcile()
-    t.match(succeededOf(w.seen()?.status), { status: 'False', reason: 'InvalidSpec', message: /renditions/ })
-    t.ok(isFinished(w.seen()?.status))
+    await reconcilerOf(w, { resources: { ...w.caches.resources, get: () => bad } })()
+    t.match(succeededOf(w.seen()?.status), { status: 'Unknown', reason: 'NotUnderstood', message: /renditions/ })
   })
 
   t.test(

@@ -1,4 +1,5 @@
-import { HIGHLIGHT_RENDERS, HighlightRenderSpec } from '../../../../crds/highlight-render.ts'
+import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
+import { boundsOf } from '../../../../crds/run.ts'
 import { HighlightManifest } from '../../../../lib/contract/highlight-manifest.ts'
 import { formatId } from '../../../../lib/contract/ids.ts'
 import type { HighlightError } from '../../../db/schema/highlights.ts'
@@ -28,7 +29,7 @@ export const RENDERS: RunKind<RenderTypes> = {
     return highlight && { object: highlightRenderFor(highlight, namespace), rows: [highlight] }
   },
   factsOf,
-  runFieldsOf: (spec) => HighlightRenderSpec.parse(spec),
+  runFieldsOf: boundsOf,
   manifest: { schema: HighlightManifest, idOf: (id) => formatId('highlight', id), filesOf },
   failures: {
     refused: { code: 'INTERNAL', message: 'The highlight could not be started', mediaId: null },

@@ -1,4 +1,5 @@
-import { TRANSCODE_JOBS, TranscodeJobSpec } from '../../../../crds/transcode-job.ts'
+import { boundsOf } from '../../../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { Manifest } from '../../../../lib/contract/manifest.ts'
 import { outputPrefix } from '../../../../lib/contract/object-keys.ts'
@@ -26,7 +27,7 @@ export const conversionsWith = (limits: ParallelismLimits): RunKind<ConversionTy
     return { object: transcodeJobFor(media, namespace, parallelism), rows: [media] }
   },
   factsOf,
-  runFieldsOf: (spec) => TranscodeJobSpec.parse(spec),
+  runFieldsOf: boundsOf,
   manifest: { schema: Manifest, idOf: (id) => formatId('media', id), filesOf },
   failures: {
     refused: { code: 'INTERNAL', message: 'The conversion could not be started' },

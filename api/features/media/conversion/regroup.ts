@@ -1,5 +1,3 @@
-import { manifestKey } from '../../../../lib/contract/object-keys.ts'
-import { ManifestError } from '../../../worker/read-manifest.ts'
 import type { RunKind } from '../../../worker/runs/kind.ts'
 import { leaveBatch } from './commands.ts'
 import type { ConversionTypes } from './queries.ts'
@@ -9,28 +7,15 @@ type Regroup = NonNullable<RunKind<ConversionTypes>['regroup']>
 type Given = Parameters<Regroup>
 
 /**
- * A batch failed as a whole: one image may have ended the pod of 63 others. Images that were converted before are
- * complete, the others wait for a smaller batch.
+ * A batch failed as a whole: one image may have ended the pod of 63 others. Those that were not converted before wait for
+ * a smaller batch.
  */
-export const regroup: Regroup = (deps, media, fact, complete) =>
-  media.kind === 'image' ? completeOrLeave(deps, media, fact, complete) : undefined
+export const regroup: Regroup = (deps, media, fact) => (media.kind === 'image' ? leave(deps, media, fact) : undefined)
 
-async function completeOrLeave(
-  { db, store, log }: Given[0],
-  media: Given[1],
-  fact: Given[2],
-  complete: Given[3],
-): Promise<boolean> {
+async function leave({ db, log }: Given[0], media: Given[1], fact: Given[2]): Promise<boolean> {
   const batch = media.conversionBatch
   // Batches of one generation share its prefix: only this says that the fact is about the present one.
   if (!batch || batchJobName(batch) !== fact.sharedBy) return false
-  if (await store.head(manifestKey(fact.prefix))) {
-    try {
-      return await complete()
-    } catch (error) {
-      if (!(error instanceof ManifestError)) throw error
-    }
-  }
   log.warn({ media: media.id, transcodeJob: fact.sharedBy, reason: fact.error.code }, 'regrouping an image')
   await leaveBatch(db, media, batch)
   return false

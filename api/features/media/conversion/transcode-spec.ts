@@ -1,4 +1,5 @@
 import { API_VERSION } from '../../../../crds/kind.ts'
+import { MAX_ATTEMPT_SECONDS } from '../../../../crds/run.ts'
 import { TRANSCODE_JOBS, type TranscodeInput, type TranscodeJobSpec } from '../../../../crds/transcode-job.ts'
 import { formatId, suffixOf, type Uuid } from '../../../../lib/contract/ids.ts'
 import { type OriginalTier, originalKeyIn, outputPrefix } from '../../../../lib/contract/object-keys.ts'
@@ -10,9 +11,6 @@ export interface MediaToConvert {
   orgId: Uuid
   generation: number
   originalTier: OriginalTier
-}
-
-export interface ImageToConvert extends MediaToConvert {
   fileSizeBytes: number
 }
 
@@ -21,7 +19,7 @@ export interface BatchToConvert {
   id: Uuid
   orgId: Uuid
   priority: BatchPriority
-  members: readonly ImageToConvert[]
+  members: readonly MediaToConvert[]
 }
 
 type TranscodeJobToCreate = KubeObject & { spec: Pick<TranscodeJobSpec, 'inputs'> & Partial<TranscodeJobSpec> }
@@ -37,18 +35,34 @@ export const batchJobName = (batch: Uuid) => `tj-${suffixOf(batch)}`
 export function transcodeJobFor(video: MediaToConvert, namespace: string, parallelism = 1): TranscodeJobToCreate {
   const name = transcodeJobName(video)
   const annotations = { 'media.keepsake.dev/media': formatId('media', video.id) }
-  const spec = { inputs: [inputOf(video, 'video')], ...(parallelism > 1 && { parallelism }) }
+  const attemptDeadlineSeconds = deadlineOfVideo(video)
+  const spec = { inputs: [inputOf(video, 'video')], ...(parallelism > 1 && { parallelism }), attemptDeadlineSeconds }
   return resource({ name, namespace, annotations }, video.orgId, spec)
 }
 
 /** The resource that converts a batch of images. */
 export function batchJobFor(batch: BatchToConvert, namespace: string): TranscodeJobToCreate {
   const inputs = batch.members.map((image) => inputOf(image, 'image'))
-  const attemptDeadlineSeconds = deadlineOf(batch.members)
+  const attemptDeadlineSeconds = deadlineOfImages(batch.members)
   // Nothing about an image runs on a GPU, which `auto` would take from a video.
   const spec = { inputs, priority: batch.priority, accelerator: 'cpu', attemptDeadlineSeconds } as const
   return resource({ name: batchJobName(batch.id), namespace }, batch.orgId, spec)
 }
+
+/** What every video may take. */
+const VIDEO_SECONDS = 7200
+/**
+ * A GiB holds about 2.4 hours of 1 Mbit/s, the least that 1080p has as a rule. Two cores need 3.6 hours for them:
+ * docs/media-limits.md has the calculation.
+ */
+const GIB_SECONDS = 14_400
+
+/**
+ * Only the size of a video is known before it is decoded. An attempt that is ended by its deadline has made nothing that
+ * the next one could go on with, so the deadline is generous; the program itself ends an ffmpeg that hangs.
+ */
+const deadlineOfVideo = ({ fileSizeBytes }: MediaToConvert): number =>
+  Math.min(MAX_ATTEMPT_SECONDS, VIDEO_SECONDS + Math.ceil((fileSizeBytes / 2 ** 30) * GIB_SECONDS))
 
 /** For the image of the container, a node that has just started, and a store that is slow to answer. */
 const START_SECONDS = 600
@@ -58,10 +72,10 @@ const IMAGE_SECONDS = 60
 const MIB_SECONDS = 2
 
 /**
- * Someone waits for an interactive batch, and a pod that hangs is replaced only after its deadline: the two hours that a
- * video may take would be too long. One that was too short costs little, because the next attempt skips what is done.
+ * Someone waits for an interactive batch, and a pod that hangs is replaced only after its deadline: the time of a video
+ * would be too long. One that was too short costs little, because the next attempt skips what is done.
  */
-function deadlineOf(images: readonly ImageToConvert[]): number {
+function deadlineOfImages(images: readonly MediaToConvert[]): number {
   const bytes = images.reduce((sum, image) => sum + image.fileSizeBytes, 0)
   return START_SECONDS + images.length * IMAGE_SECONDS + Math.ceil(bytes / 2 ** 20) * MIB_SECONDS
 }

@@ -70,7 +70,7 @@ t.test('Jobs and exports read the cold original', async (t) => {
   const made = await create({ media_ids: [wireId] })
   await move(id)
   const cold = coldOriginalKey(orgId, id)
-  const job = transcodeJobFor({ id, orgId, generation: 2, originalTier: 'cold' }, 'media')
+  const job = transcodeJobFor({ id, orgId, generation: 2, originalTier: 'cold', fileSizeBytes: 5 }, 'media')
   t.equal(job.spec.inputs[0]?.sourceKey, cold)
   const highlight = uuidOf('highlight', made.data.highlight_id)
   await database.admin.query('update highlights set render_admitted_at = now() where id = $1', [highlight])

@@ -345,7 +345,10 @@ const inThirtyDays = new Date(Date.now() + 30 * DAY)
 const later = { ...systemClock, now: () => inThirtyDays }
 
 t.test('a render that waits behind videos is not given up while one of them is being converted', async (t) => {
-  const video = transcodeJobFor({ id: newUuid(), orgId, generation: 1, originalTier: 'hot' }, NAMESPACE)
+  const video = transcodeJobFor(
+    { id: newUuid(), orgId, generation: 1, originalTier: 'hot', fileSizeBytes: 5 },
+    NAMESPACE,
+  )
   await cluster.create(TRANSCODE_JOBS, video)
   const key = { namespace: NAMESPACE, name: video.metadata.name }
   const startTime = new Date(inThirtyDays.getTime() - 60_000).toISOString()
@@ -455,6 +458,8 @@ t.test('what a failed render left is removed; a finished highlight stays', async
   const [bad, good] = [await rendering(), await rendering()]
   project(t)
   for (const id of [bad, good]) await writeOutput(id)
+  // It died before its commit.
+  await store.delete(manifestKey(prefixOf(bad)))
   await show(bad, failed('Timeout'))
   await show(good, done(good))
   await until(bad, 'failed')

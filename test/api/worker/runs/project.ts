@@ -2,6 +2,7 @@ import t from 'tap'
 import type { FollowOptions } from '../../../../api/worker/follow.ts'
 import { recordProgress } from '../../../../api/worker/runs/commands.ts'
 import { followRuns, projectFact } from '../../../../api/worker/runs/project.ts'
+import type { RunStatus } from '../../../../crds/run.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { manifestKey, masterKey } from '../../../../lib/contract/object-keys.ts'
 import { type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
@@ -76,6 +77,46 @@ eachKindOfRuns(t, (t, world) => {
     t.match(over, { state: 'failed', error: { code: 'TIMEOUT' }, outputPrefix: null, hlsMaster: null, attempts: 3 })
     t.notMatch(JSON.stringify(over.error), /node-7/)
     t.equal(await world.announced(id), 0)
+  })
+
+  const outputOf = (id: Uuid) => ({ id: outputIdOf(id), state: 'Failed' as const, reason: 'Terminated' })
+  const failures: [string, (id: Uuid) => RunStatus][] = [
+    ['after its last attempt wrote the manifest and died', () => failed('DeadlineExceeded')],
+    ['because the result of its Job could not be read', () => failed('ResultMissing')],
+    ['and names the output', (id) => ({ ...failed('Terminated'), outputs: [outputOf(id)] })],
+  ]
+  for (const [why, statusOf] of failures) {
+    t.test(`a resource that failed ${why}: what is committed is complete`, async (t) => {
+      const id = await world.running()
+      await world.writeOutput(id)
+      project(t)
+      await show(id, statusOf(id))
+      t.match(await until(id, 'completed'), { error: null, outputPrefix: await prefixOf(id), hlsMaster: 'master.m3u8' })
+      t.equal(await world.announced(id), 1)
+    })
+  }
+
+  t.test('a resource that failed with a manifest that is of no use has failed for its own reason', async (t) => {
+    const id = await world.running()
+    await world.writeOutput(id, { id: outputIdOf(newUuid()) })
+    project(t)
+    await show(id, failed('DeadlineExceeded'))
+    t.match(await until(id, 'failed'), { error: { code: 'TIMEOUT' } })
+  })
+
+  t.test('a store that is away decides nothing about a resource that failed', async (t) => {
+    const id = await world.running()
+    await world.writeOutput(id)
+    const answers = [new StoreError('Unavailable', 'away'), new StoreError('Unavailable', 'away')]
+    const get: ObjectStore['get'] = async (...args) => {
+      const answer = answers.shift()
+      if (answer) throw answer
+      return store.get(...args)
+    }
+    project(t, { manifestAttempts: 1 }, { store: { ...store, get } })
+    await show(id, failed('DeadlineExceeded'))
+    await until(id, 'completed')
+    t.equal(answers.length, 0)
   })
 
   t.test('however often and by however many workers success is told, it happens once', async (t) => {

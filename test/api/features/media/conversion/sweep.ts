@@ -76,7 +76,10 @@ t.test('a retry is found and starts the next generation', async (t) => {
 
 t.test('a finished resource that has the name and other inputs gives way', async (t) => {
   const id = await world.upload()
-  const foreign = transcodeJobFor({ id, orgId: world.org, generation: 1, originalTier: 'hot' }, NAMESPACE)
+  const foreign = transcodeJobFor(
+    { id, orgId: world.org, generation: 1, originalTier: 'hot', fileSizeBytes: 5 },
+    NAMESPACE,
+  )
   foreign.spec.inputs = foreign.spec.inputs.map((input) => ({ ...input, outputPrefix: world.prefixOf(id, 7) }))
   await cluster.create(TRANSCODE_JOBS, foreign)
   await world.setStatus(id, succeeded(id))
