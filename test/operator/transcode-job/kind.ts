@@ -160,3 +160,20 @@ t.test('the Job of a TranscodeJob is exactly this one', async (t) => {
   if ('problem' in parsed) throw new Error(parsed.problem)
   t.strictSame(JSON.parse(JSON.stringify(childJob(transcodeJob, parsed.resource, 1, programConfig))), WHOLE)
 })
+
+for (const [scratch, requested] of [
+  ['36Gi', '20Gi'],
+  ['20Gi', '20Gi'],
+  ['21474836481', '20Gi'],
+  ['1280Mi', '1280Mi'],
+] as const) {
+  t.test(`a pod that may use ${scratch} of the node's disk requests ${requested}`, async (t) => {
+    const parsed = parseTranscodeJob(newTranscodeJob({ metadata: { uid: 'uid-1' } }))
+    if ('problem' in parsed) throw new Error(parsed.problem)
+    const { spec } = childJob(transcodeJob, parsed.resource, 1, { ...programConfig, scratch })
+    const { containers, volumes } = JSON.parse(JSON.stringify(spec?.template)).spec
+    t.equal(containers[0].resources.requests['ephemeral-storage'], requested)
+    t.equal(containers[0].resources.limits['ephemeral-storage'], scratch)
+    t.match(volumes[0], { name: 'work', emptyDir: { sizeLimit: scratch } })
+  })
+}
