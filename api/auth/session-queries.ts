@@ -176,7 +176,7 @@ export async function takeOverDevices(
   { userId, sessionId, deviceId }: { userId: Uuid; sessionId: Uuid; deviceId: string },
 ): Promise<void> {
   const isAlike = sql`${sessions.deviceId} = ${deviceId} and ${sessions.id} is distinct from ${sessionId}`
-  await tx.update(devices).set({ sessionId }).where(isOfLapsed(userId, isAlike))
+  await tx.update(devices).set({ sessionId, registeredAt: sql`now()` }).where(isOfLapsed(userId, isAlike))
 }
 
 /** The sessions of a user that may still be used, the one used last first. */
@@ -229,9 +229,16 @@ const ended = (at: SQL) => ({
 /** Ends those of these sessions that last. Triggers tell the other replicas, and drop the devices of the sessions. */
 async function endWhere(tx: Tx, userId: Uuid, which: SQL, at = sql`now()`): Promise<Id<'session'>[]> {
   const mine = and(eq(sessions.userId, userId), which, isLive)
-  const rows = await tx.update(sessions).set(ended(at)).where(mine).returning({ id: sessions.id })
-  // The phone that signs out may have registered by a session that lapsed before this one began.
-  await tx.delete(devices).where(isOfLapsed(userId))
+  const rows = await tx
+    .update(sessions)
+    .set(ended(at))
+    .where(mine)
+    .returning({ id: sessions.id, since: sql<string>`${sessions.firstSeenAt}::text` })
+  // The phone that signs out may have registered by a session that lapsed before this one began. What was used since then is
+  // another phone.
+  for (const { since } of rows) {
+    await tx.delete(devices).where(isOfLapsed(userId, sql`${lastUse} < ${since}::timestamptz`))
+  }
   return rows.flatMap(({ id }) => id ?? [])
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
 import { lockHolds } from '../retention/holds-queries.ts'
 import { type Fate, fateOf } from './plan.ts'
@@ -61,8 +61,18 @@ const definite = (window: readonly Found[], field: 'orgId' | 'userId' | 'day'): 
 async function isCopyOf(store: ObjectStore, found: Found, row: ArchivedDay | undefined): Promise<boolean> {
   if (!row || row.bytes !== found.bytes) return false
   if (row.tier !== 'purged' && (await store.head(row.objectKey))?.size !== row.bytes) return false
+  return (await sha256Of(store, found.path)) === row.sha256
+}
+
+/** Undefined for an object that is gone, or that the store does not give out: that of one day does not keep the others. */
+async function sha256Of(store: ObjectStore, key: string): Promise<string | undefined> {
   const hash = createHash('sha256')
-  const { body } = await store.get(found.path)
-  for await (const chunk of body) hash.update(chunk)
-  return hash.digest('hex') === row.sha256
+  try {
+    const { body } = await store.get(key)
+    for await (const chunk of body) hash.update(chunk)
+  } catch (error) {
+    if (error instanceof StoreError && error.code !== 'Unavailable') return undefined
+    throw error
+  }
+  return hash.digest('hex')
 }

@@ -3,7 +3,6 @@ import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
 import type { StoreGrantInput } from '../../lib/contract/store-proxy.ts'
 import type { Job } from './batch.ts'
 import { HELPER, MANAGED_BY, OPERATOR, OWNER_UID, ROLE } from './labels.ts'
-import { bytesOf } from './quantity.ts'
 
 export type Priority = 'interactive' | 'normal' | 'backfill'
 
@@ -193,13 +192,6 @@ const cores = {
   valueFrom: { resourceFieldRef: { containerName: CONTAINER, resource: 'requests.cpu', divisor: '1' } },
 }
 
-/**
- * Few uploads need more than this: nodes with less room than the largest one needs run the others. A node that fills up
- * evicts a pod that uses more than it has requested, as a disruption, which counts as no attempt.
- */
-const MOST_REQUESTED = '20Gi'
-const requestedOf = (scratch: string) => (bytesOf(scratch) > bytesOf(MOST_REQUESTED) ? MOST_REQUESTED : scratch)
-
 function program({ entry, spec, progressToken, resources }: JobDescription, config: PodConfig) {
   const { cpu, memory, scratch, gpu } = resources
   const env = {
@@ -218,7 +210,7 @@ function program({ entry, spec, progressToken, resources }: JobDescription, conf
     command: ['node', entry],
     env: [...entries(env), cores],
     resources: {
-      requests: { cpu, memory, 'ephemeral-storage': requestedOf(scratch) },
+      requests: { cpu, memory, 'ephemeral-storage': scratch },
       limits: { memory, 'ephemeral-storage': scratch, ...(gpu && { 'nvidia.com/gpu': '1' }) },
     },
     terminationMessagePolicy: 'FallbackToLogsOnError',

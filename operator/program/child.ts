@@ -4,6 +4,7 @@ import type { Run } from '../../crds/run.ts'
 import { progressToken } from '../../lib/contract/progress.ts'
 import type { Job } from '../jobs/batch.ts'
 import { CONFIGURATION } from '../jobs/labels.ts'
+import { bytesOf } from '../jobs/quantity.ts'
 import { jobFrom, type PodConfig } from '../jobs/template.ts'
 import type { ProgramKind, ProgramSize } from './kind.ts'
 import { nextShape, type Shape, type ShapeConfig, shapeAnnotations, shapeOf } from './shape.ts'
@@ -122,6 +123,10 @@ export function helperJob(
   )
 }
 
+/** The largest upload, and what is prepared of it: only all renditions of a long video need more. */
+const OTHER_SCRATCH = '20Gi'
+const smallerOf = (a: string, b: string) => (bytesOf(a) < bytesOf(b) ? a : b)
+
 /** What the Job of the attempts and that of their helpers have in common. */
 function described(kind: ProgramKind, { spec, status, metadata }: Run, shape: Shape, config: ProgramConfig) {
   const { namespace, name, uid } = metadata
@@ -137,7 +142,7 @@ function described(kind: ProgramKind, { spec, status, metadata }: Run, shape: Sh
     resources: {
       cpu: spec.priority === 'backfill' ? config.cpuBackfill : config.cpu,
       memory: shape.memory,
-      scratch: config.scratch,
+      scratch: kind.makesLadders?.(spec) ? config.scratch : smallerOf(config.scratch, OTHER_SCRATCH),
       gpu: shape.gpu,
     },
   }

@@ -53,6 +53,8 @@ export interface ProgramKind<Spec extends RunSpec = RunSpec> {
     /** How many of them, at most 63; 0: none. */
     count(spec: Spec): number
   }
+  /** Whether it makes all renditions of a whole upload, for which it gets all of the scratch space. */
+  makesLadders?(spec: Spec): boolean
   /** What the pod may read and write in the object store. */
   grant(spec: Spec): StoreGrantInput
   /** What the program makes: status.outputs and progress reports name it by its id. */

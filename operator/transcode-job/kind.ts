@@ -29,6 +29,7 @@ export const transcodeJob: ProgramKind<TranscodeJobSpec> = {
     ...(parallelism > 1 && { parallelism }),
   }),
   helpers: { entry: 'jobs/chunks/main.js', count: ({ parallelism }) => parallelism - 1 },
+  makesLadders: ({ inputs }) => inputs.some(({ type }) => type === 'video'),
   grant: ({ inputs }) => grantFor(inputs),
   outputs: ({ inputs }) => inputs,
   successMessage: ({ inputs: { length } }) => `${length} of ${length} inputs converted`,

@@ -221,12 +221,15 @@ t.test(
     // The first playlist lists the copied rendition alone.
     await until(`${VIDEO}.videoHeight === 720`)
     await untilPlayed(0.5)
+    const quality = page.getByLabel('Quality')
+    await quality.selectOption({ label: '720p' })
+    await until(`[...document.querySelectorAll('.quality option')].some((o) => o.textContent === '360p')`)
+    t.equal(await quality.locator('option:checked').textContent(), '720p', 'the choice stays when more is there')
     await page.locator('#viewer-close').click()
     await tile('compressed.mp4').and(page.locator('[data-state=completed]')).waitFor()
     t.ok((await statesOf('compressed.mp4')).some((state) => /^playable\|play\|/.test(state)))
 
     await page.getByRole('button', { name: /^Play compressed.mp4/ }).click()
-    const quality = page.getByLabel('Quality')
     await quality.selectOption({ label: '360p' })
     await until(`${VIDEO}.videoHeight === 360`)
     await untilPlayed(0.5)

@@ -8,12 +8,12 @@ const nameOf = (level) => `${Math.min(level.width, level.height)}p`
 
 /**
  * Plays HLS, with a list of its renditions in a corner. `m` has `variants.hls_master_url`; `refresh()` returns it with new
- * links. Begins anew where it was, paused or not, when `version` changes: more renditions may exist. `onProblem(text)` is
+ * links. Begins anew where it was, paused or not, in the chosen rendition, when `version` changes: more may exist. `onProblem(text)` is
  * told why it cannot be played. Key it by what is played.
  */
 export function Player({ m, version, refresh, onProblem, id = 'video', children }) {
   const video = useRef()
-  const before = useRef({ second: 0, isPaused: false })
+  const before = useRef({ second: 0, isPaused: false, quality: undefined })
   const hls = useRef()
   const [levels, setLevels] = useState([])
   const [chosen, setChosen] = useState(-1)
@@ -31,8 +31,11 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
       const player = new Hls({ ...HLS, startPosition: from })
       hls.current = player
       player.on(Hls.Events.MANIFEST_PARSED, () => {
-        setLevels(player.levels.map(nameOf))
-        setChosen(-1)
+        const names = player.levels.map(nameOf)
+        const at = names.indexOf(before.current.quality)
+        setLevels(names)
+        setChosen(at)
+        if (at >= 0) player.loadLevel = at
         if (!before.current.isPaused) element.play().catch(() => {}) // a browser may require a click first
       })
       player.on(Hls.Events.LEVEL_SWITCHED, () =>
@@ -53,7 +56,8 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
     load(m, before.current.second)
     return () => {
       isGone = true
-      before.current = { second: element.currentTime, isPaused: element.paused && !element.ended }
+      const isPaused = element.paused && !element.ended
+      before.current = { ...before.current, second: element.currentTime, isPaused }
       hls.current?.destroy()
       element.removeAttribute('src')
       element.load()
@@ -62,6 +66,7 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
   const choose = (event) => {
     setChosen(Number(event.target.value))
     hls.current.currentLevel = Number(event.target.value)
+    before.current.quality = levels[Number(event.target.value)]
   }
   const auto = levels[automatic] ? `Auto (${levels[automatic]})` : 'Auto'
   return html`

@@ -113,13 +113,17 @@ export async function countDueEvents(tx: Tx, due: Due): Promise<{ due: number; h
   return { due: n - held + (cool.rows[0]?.n ?? 0), held }
 }
 
-/** Of the events that are due to be purged, those that were due by the policy of a run before: their owners are told meanwhile. */
+/**
+ * Of the events that are due to be purged, those that were due by the policy of a run before: their owners are told meanwhile.
+ * None where a hold has ended since: what it kept was not counted then.
+ */
 export async function countAdmittedEvents(tx: Tx, due: Due, { at, purgeAfter }: Admitted): Promise<number> {
   const purge = await constantTime(tx, toPurge(due))
   const { rows } = await tx.execute<{ n: number }>(sql`
     select count(*)::float8 as n from ${events} e
     where e.archived_at is not null and ${isOver(due, purge)}
-      and e.archived_at <= ${at}::timestamptz - ${purgeAfter}::interval and not ${isEventHeld}`)
+      and e.archived_at <= ${at}::timestamptz - ${purgeAfter}::interval and not ${isEventHeld}
+      and not exists (select from ${legalHolds} h where h.released_at > ${at}::timestamptz)`)
   return rows[0]?.n ?? 0
 }
 

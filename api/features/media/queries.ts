@@ -225,13 +225,15 @@ export async function abandonOldIntents(tx: Tx, olderThanSeconds: number, limit:
         sql`${objectIntents.abandonedAt} is not null
           or ${objectIntents.createdAt} < now() - make_interval(secs => ${olderThanSeconds})`,
       )
+      // In turns: a hundred that cannot be removed, such as in a bucket that locks its objects, do not hide the others.
+      .orderBy(sql`${objectIntents.abandonedAt} nulls first`)
       .limit(limit)
       .for('update', { skipLocked: true }),
   )
   return tx
     .with(old)
     .update(objectIntents)
-    .set({ abandonedAt: sql`coalesce(${objectIntents.abandonedAt}, now())` })
+    .set({ abandonedAt: sql`now()` })
     .where(inArray(objectIntents.mediaId, sql`(select media_id from ${old})`))
     .returning({ mediaId: objectIntents.mediaId, orgId: objectIntents.orgId })
 }

@@ -102,9 +102,9 @@ function mediaTasks(deps: PurgeDeps): SweepTask[] {
     { name: 'uploads', order: 'purges', run: () => expireSessions(db, store, { log }) },
     { name: 'intents', run: () => forgetIntents(db, store, { log }) },
     { name: 'purge', order: 'purges', run: (_, signal) => purgeDue(deps, { signal }) },
-    { name: 'old-uploads', run: (_, signal) => forgetUploads(db, signal) },
     { name: 'staging', run: (_, signal) => sweepStaging(deps, { signal }) },
     { name: 'purged', run: (_, signal) => sweepPurged(deps, { signal }) },
+    { name: 'old-uploads', run: (_, signal) => forgetUploads(db, signal) },
   ]
 }
 

@@ -16,7 +16,7 @@ export type Outcome =
    * Temporary: retried by the schedule of the channel. `of` names what refused where that is not this message alone: all
    * deliveries of the destination, or of the service behind it (`ChannelPart.services`), wait.
    */
-  | { is: 'later'; afterSeconds?: number; of?: 'destination' | 'service'; reason: string }
+  | { is: 'later'; afterSeconds?: number; of?: 'destination' | 'service'; wasSent?: false; reason: string }
   /** Final for this destination. */
   | { is: 'refused'; reason: string }
   /** Final, and the destination itself is dropped: see `ChannelPart.drop`. */
@@ -107,6 +107,7 @@ export interface ChannelPart {
 /** For a channel that could not read where to send: nothing was sent. */
 export const notRead = (error: unknown): Outcome => ({
   is: 'later',
+  wasSent: false,
   reason: `not sent: ${safeMessage(error)}`.slice(0, 500),
 })
 

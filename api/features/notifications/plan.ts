@@ -73,7 +73,9 @@ export function nextOf(outcome: Outcome, attempt: Attempt): Next {
       return { ...stays, state: 'pending', attempts: attempts - 1, pausesChannel: true, endsPauses: false }
     case 'later': {
       const askedSeconds = Math.min(outcome.afterSeconds ?? 0, MAX_PATIENCE_SECONDS)
-      return byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses: outcome.of === undefined })
+      // What was not sent says nothing of the receiver.
+      const endsPauses = outcome.of === undefined && outcome.wasSent !== false
+      return byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses })
     }
   }
 }

@@ -245,7 +245,7 @@ export function startSender(
     const message = await compose(notification, gathered, address).catch((error: unknown) => {
       log.error({ err: error, notification: notification.id }, 'could not compose a message')
     })
-    if (!message) return { is: 'later', reason: 'could not be composed' }
+    if (!message) return { is: 'later', wasSent: false, reason: 'could not be composed' }
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(new Error('too late')), sendSeconds * 1000)
     // A channel that ignores the signal must not occupy its place for ever.

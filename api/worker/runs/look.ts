@@ -45,7 +45,7 @@ export async function lookAt<K extends RunTypes>(swept: Swept<K>, row: K['row'])
   try {
     return await plan(swept, row, await deps.cluster.get<K['object']>(kind.resource, key))
   } catch (error) {
-    if (looked) deps.sightings.forget(row.id)
+    deps.sightings.forget(row.id)
     throw error
   }
 }

@@ -161,19 +161,21 @@ t.test('the Job of a TranscodeJob is exactly this one', async (t) => {
   t.strictSame(JSON.parse(JSON.stringify(childJob(transcodeJob, parsed.resource, 1, programConfig))), WHOLE)
 })
 
-for (const [scratch, requested] of [
-  ['36Gi', '20Gi'],
-  ['20Gi', '20Gi'],
-  ['21474836481', '20Gi'],
-  ['1280Mi', '1280Mi'],
+for (const [type, scratch, given] of [
+  ['video', '36Gi', '36Gi'],
+  ['image', '36Gi', '20Gi'],
+  ['image', '21474836481', '20Gi'],
+  ['image', '1280Mi', '1280Mi'],
 ] as const) {
-  t.test(`a pod that may use ${scratch} of the node's disk requests ${requested}`, async (t) => {
+  t.test(`of ${scratch} of scratch space, a pod for a ${type} gets ${given}`, async (t) => {
     const parsed = parseTranscodeJob(newTranscodeJob({ metadata: { uid: 'uid-1' } }))
     if ('problem' in parsed) throw new Error(parsed.problem)
-    const { spec } = childJob(transcodeJob, parsed.resource, 1, { ...programConfig, scratch })
-    const { containers, volumes } = JSON.parse(JSON.stringify(spec?.template)).spec
-    t.equal(containers[0].resources.requests['ephemeral-storage'], requested)
-    t.equal(containers[0].resources.limits['ephemeral-storage'], scratch)
-    t.match(volumes[0], { name: 'work', emptyDir: { sizeLimit: scratch } })
+    const { spec, ...rest } = parsed.resource
+    const of = { ...rest, spec: { ...spec, inputs: spec.inputs.map((input) => ({ ...input, type })) } }
+    const job = childJob(transcodeJob, of, 1, { ...programConfig, scratch })
+    const { containers, volumes } = JSON.parse(JSON.stringify(job.spec?.template)).spec
+    t.equal(containers[0].resources.requests['ephemeral-storage'], given)
+    t.equal(containers[0].resources.limits['ephemeral-storage'], given)
+    t.match(volumes[0], { name: 'work', emptyDir: { sizeLimit: given } })
   })
 }

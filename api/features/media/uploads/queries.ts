@@ -183,7 +183,9 @@ export async function expireUploadRows(tx: Tx, at: string): Promise<number> {
 /** No chunk and no merge is accepted any more. */
 export const isOver = sql`(u.state = 'open' or (u.state = 'merging' and u.merge_lease_until <= clock_timestamp()))`
 /** The hold on an upload `u`. Its event is not known before the media item is there. */
-export const isUploadHeld = isHeld({ person: sql`u.uploader_id`, organization: sql`u.org_id` })
+const isRowHeld = isHeld({ person: sql`u.uploader_id`, organization: sql`u.org_id` })
+/** Whether it keeps what the upload has in the store: what was merged is there once more, with its media item. */
+export const isUploadHeld = sql<boolean>`(u.state <> 'completed' and ${isRowHeld})`
 const idsOf = (rows: readonly Record<string, unknown>[]) => rows.map(({ id }) => id as Uuid)
 
 /** Ends expired sessions. Call with the rows locked. */
@@ -203,7 +205,8 @@ export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]
       .from(uploads)
       .where(
         sql`${uploads.state} in ('completed', 'aborted', 'expired') and ${uploads.storageReleasedAt} is null
-          and ${uploads.leaseAt} <= now() and not ${isHeld({ person: sql`uploads.uploader_id`, organization: sql`uploads.org_id` })}`,
+          and ${uploads.leaseAt} <= now() and not (${uploads.state} <> 'completed'
+            and ${isHeld({ person: sql`uploads.uploader_id`, organization: sql`uploads.org_id` })})`,
       )
       // Not by age: a hundred that cannot be cleaned up must not hide the others forever.
       .orderBy(sql`random()`)
@@ -240,7 +243,7 @@ export async function deleteOldUploads(tx: Tx, limit: number): Promise<number> {
   // Materialized, FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
   const { rowCount } = await tx.execute(sql`
     with old as materialized (
-      select u.id from ${uploads} u where u.storage_released_at <= now() - interval '7 days' and not ${isUploadHeld}
+      select u.id from ${uploads} u where u.storage_released_at <= now() - interval '7 days' and not ${isRowHeld}
       order by u.storage_released_at limit ${limit} for update skip locked)
     delete from ${uploads} where id in (select id from old)`)
   return rowCount ?? 0

@@ -51,7 +51,7 @@ export const deviceRoutes = ({ db, config }: ApiDeps): Route[] => [
     operationId: 'putDevice',
     tags,
     summary: 'Register a device for push messages',
-    description: `The app chooses the id, a random UUID, once for each installation and account, and repeats the request after every sign-in, and whenever its push service gives it another endpoint or token. The device belongs to the session of the latest request, and is dropped when that session is signed out. A session that has lapsed keeps its device, until its person signs out of another one; a sign-in with the same \`device_id\` takes it over. An endpoint or token that another device has, of any user, moves to this one. A user has at most ${MAX_DEVICES} devices: of more, the ones registered longest ago are dropped.`,
+    description: `The app chooses the id, a random UUID, once for each installation and account, and repeats the request when it starts, after every sign-in, and whenever its push service gives it another endpoint or token. The device belongs to the session of the latest request, and is dropped when that session is signed out. A session that has lapsed keeps its device, until its person signs out of one that began later; a sign-in with the same \`device_id\` within a month takes it over. An endpoint or token that another device has, of any user, moves to this one. A user has at most ${MAX_DEVICES} devices: of more, the ones registered longest ago are dropped.`,
     action: notificationActions.saveDevices,
     problems: ['NOT_FOUND'],
     params,
