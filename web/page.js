@@ -17,8 +17,8 @@ if (hash.has('key')) {
   name(media ? withMedia(location.hash, media) : withoutKey(location.hash))
 }
 
-/** Refusals which say that signing in anew is what helps. */
-const SIGNED_OUT = [401, 403, 404]
+/** Refusals of the API which say that signing in anew is what helps. What stands before it may refuse with others. */
+const isSignedOut = ({ status, code }) => status === 401 || ([403, 404].includes(status) && code !== 'UNKNOWN')
 const UNREACHABLE = 'Keepsake does not answer at the moment. This page opens by itself as soon as it does.'
 
 /** The person who is signed in. Undefined once it is known that no one is; until then, the page tells what it waits for. */
@@ -33,7 +33,7 @@ const whoIsIt = () =>
       every: 0,
       found: known,
       failed(error) {
-        if (SIGNED_OUT.includes(error.status) || !isSignedIn()) return known()
+        if (isSignedOut(error) || !isSignedIn()) return known()
         show(html`<main class="sign-in"><div class="card"><${Problem} text=${UNREACHABLE} /></div></main>`)
       },
     })

@@ -150,6 +150,12 @@ function Caption({ m, mayEdit, isWritten, onWrite, onEnd, save }) {
   return html`<div class="caption-part">${words}</div>`
 }
 
+/** For a caption whose field is gone: what was typed is not lost with it. */
+function offerAgain(m, text, save) {
+  const run = async () => (await save(m, text === '' ? null : text)) || offerAgain(m, text, save)
+  toast(`The caption of ${nameOf(m)} is not saved.`, { label: 'Try again', run })
+}
+
 /**
  * In place of the caption: Enter and leaving save it, also by leaving the view; Escape does not. `onEnd(isKept)`: whether the
  * focus was still in it.
@@ -179,6 +185,7 @@ function CaptionInput({ m, save, onEnd }) {
     const text = input.current.value.trim()
     setSaving(true)
     const isSaved = text === (m.caption ?? '') || (await save(m, text === '' ? null : text))
+    if (!isSaved && isGone.current) offerAgain(m, text, save)
     if (isSaved || isGone.current) return end(isKept && !isGone.current)
     // What was typed stays, so that it can be saved again.
     setSaving(false)

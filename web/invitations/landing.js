@@ -92,7 +92,8 @@ function Landing({ accounts }) {
   }
 
   async function sendOnce(invitation, me) {
-    if (!isStill(me)) return start()
+    // Not awaited: it may come back to this request, which is not over before.
+    if (!isStill(me)) return void start()
     const { token, attempt } = kept()
     try {
       const path = `/api/invitations/${invitation.invitation_id}/respond`

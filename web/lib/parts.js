@@ -38,7 +38,7 @@ export function Intro({ title, text, children }) {
   return html`
     <div class="intro">
       <div>
-        <h1>${title}</h1>
+        <h1 tabindex="-1">${title}</h1>
         <p class="muted">${text}</p>
       </div>
       ${children && html`<div class="tools">${children}</div>`}

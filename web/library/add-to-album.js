@@ -7,6 +7,7 @@ import { usePages } from '../lib/pages.js'
 import { More, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
 import { inWords } from '../lib/refusals.js'
+import { session } from '../lib/session.js'
 import { toast } from '../lib/toast.js'
 import { plural } from '../lib/words.js'
 import { linkToAlbum } from '../shell/views.js'
@@ -28,8 +29,12 @@ function AlbumChoice({ org, items, onDone, onClose }) {
   const albums = list.items?.filter((album) => may(album, 'album.add_media', album.status !== 'ARCHIVE'))
   async function add(album) {
     setProblem(undefined)
+    const of = session()?.id
+    // What one person has begun goes on for no other.
+    const isOver = () => session()?.id !== of
     try {
       for (const [i, m] of items.entries()) {
+        if (isOver()) return
         setProgress(`Adding ${i + 1} of ${items.length}`)
         const path = `/api/orgs/${org.org_id}/albums/${album.album_id}/media`
         await patiently(() => call('POST', path, { media_id: m.media_id })).catch(ifThere)
@@ -41,6 +46,7 @@ function AlbumChoice({ org, items, onDone, onClose }) {
         run: () => location.assign(linkToAlbum(album.album_id)),
       })
     } catch (error) {
+      if (isOver()) return
       if (isGone.current) return toast(`Not all items were added to “${album.title}”. ${inWords(error)}`)
       setProgress(undefined)
       setProblem(inWords(error))

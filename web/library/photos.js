@@ -7,6 +7,7 @@ import { Empty, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
 import { usePolled } from '../lib/poll.js'
 import { inWords } from '../lib/refusals.js'
+import { session } from '../lib/session.js'
 import { announce, toast } from '../lib/toast.js'
 import { plural } from '../lib/words.js'
 import { linkToHighlight } from '../shell/views.js'
@@ -132,7 +133,10 @@ function actionsOf({ library, grid, look }) {
 async function removeAll(items, library, look) {
   const gone = []
   let problem
+  const of = session()?.id
   for (const m of items) {
+    // What one person has begun goes on for no other.
+    if (session()?.id !== of) return false
     try {
       await patiently(() => deleteMedia(m))
     } catch (error) {

@@ -28,6 +28,7 @@ export function App({ accounts, hasOutbox, wanted, before, media }) {
     endUploads()
     closeViewer()
     closeDialogs()
+    hideToast()
     forgetLibrary()
     forgetUnsent()
     forgetChanges()

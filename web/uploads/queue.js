@@ -6,7 +6,7 @@ import { uploadOf } from './upload.js'
 
 const FILES_AT_ONCE = 3
 /** What is wrong with the file itself: sending it again changes nothing. */
-const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE', 'FILE_UNREADABLE']
+const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE']
 
 /** Whether it failed for a reason that another attempt may not meet. */
 export const mayRetry = (job) => job.state === 'failed' && !FINAL.includes(job.code)

@@ -145,16 +145,12 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   }
 
   async function untilNext(error, attempt, signal) {
-    // Without new tokens for now, the next attempt waits as long as the renewal would have to.
-    const renewed = () =>
-      renew().then(
-        () => error,
-        (refusal) => refusal,
-      )
-    const { status, retryAfter } = error.status === 401 ? await renewed() : error
+    // The bytes are not sent again before there are new tokens.
+    if (error.status === 401) return patiently(() => renew(), signal)
+    const { status, retryAfter } = error
     if (!isOnline()) onWait('Waiting for the connection')
     await untilOnline(signal)
-    const seconds = retryAfter ?? (status === 401 ? 0 : 0.3 * 2 ** Math.min(attempt, ATTEMPTS))
+    const seconds = Math.max(retryAfter ?? 0, status === 429 ? 0 : 0.3 * 2 ** Math.min(attempt, ATTEMPTS))
     if (seconds > 3 && status !== 0) onWait(`Continues in ${Math.ceil(seconds)} s`)
     await pause(seconds * 1000, signal)
   }
@@ -203,14 +199,18 @@ function send(method, path, body, { headers, file, onSent, signal }) {
   })
 }
 
-/** A browser reports a file that was moved or changed since it was chosen as it reports a lost connection. */
+/**
+ * A browser reports a file that was moved or changed since it was chosen as it reports a lost connection. Without one, a file
+ * of a network folder cannot be read either.
+ */
 const whyLost = (file) =>
   file
     .slice(0, 1)
     .arrayBuffer()
-    .then(
-      offline,
-      () => new Refusal(undefined, 'FILE_UNREADABLE', 'The file cannot be read any more. Choose it again.'),
+    .then(offline, () =>
+      navigator.onLine
+        ? new Refusal(undefined, 'FILE_UNREADABLE', 'The file cannot be read any more. Choose it again.')
+        : offline(),
     )
 
 /** The number of the next attempt. Throws what a repeat cannot help, and what has been repeated often enough. */

@@ -35,7 +35,10 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
         const at = names.indexOf(before.current.quality)
         setLevels(names)
         setChosen(at)
-        if (at >= 0) player.loadLevel = at
+        if (at >= 0) {
+          player.startLevel = at
+          player.loadLevel = at
+        }
         if (!before.current.isPaused) element.play().catch(() => {}) // a browser may require a click first
       })
       player.on(Hls.Events.LEVEL_SWITCHED, () =>
@@ -56,7 +59,8 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
     load(m, before.current.second)
     return () => {
       isGone = true
-      const isPaused = element.paused && !element.ended
+      // What has not begun to play yet was not paused by a person.
+      const isPaused = element.played.length > 0 ? element.paused && !element.ended : before.current.isPaused
       before.current = { ...before.current, second: element.currentTime, isPaused }
       hls.current?.destroy()
       element.removeAttribute('src')

@@ -54,6 +54,7 @@ const OUTCOMES: [string, Outcome, number, boolean, Partial<Next>][] = [
     { state: 'failed', pauses: 'destination', askedSeconds: 3600, endsPauses: false },
   ],
   ['later, of this message', { is: 'later', reason }, 1, false, { pauses: undefined, endsPauses: true }],
+  ['later, as nothing was sent', { is: 'later', wasSent: false, reason }, 1, false, { endsPauses: false }],
   ['unknown, of a receiver that rested', { is: 'unknown', reason }, 1, false, { endsPauses: false }],
   ['unknown, twice', { is: 'unknown', reason }, 2, true, { state: 'uncertain' }],
   ['paused', { is: 'paused', reason }, 1, false, { state: 'pending', attempts: 0, pausesChannel: true }],

@@ -337,7 +337,7 @@ t.test('a device that the database cannot read gets its message later, and nothi
   const { channel } = pushPart({ settings, db: blind }, options)
   const before = receiver.received.length
   const outcome = await channel?.send(rendered(), { address: newUuid(), attempt: 1 }, new AbortController().signal)
-  t.strictSame(outcome, { is: 'later', reason: 'not sent: away' })
+  t.strictSame(outcome, { is: 'later', wasSent: false, reason: 'not sent: away' })
   t.equal(receiver.received.length, before)
   t.equal(channel?.isIdempotent, true, 'a repetition replaces the message of before')
 })

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
@@ -153,6 +154,17 @@ for (const layout of ['staged', 'multipart'] as const) {
     )
   }
 }
+
+t.test('the chunks of a merged upload go under a hold, which keeps its media item', async (t) => {
+  const upload = await anUpload('staged')
+  const placed = await hold('person', people.member.id)
+  t.equal((await upload.merge(createHash('sha256').update(bytes).digest('hex'))).status, 201)
+  await eventually('the chunks to go', async () => (await upload.stored()).length === 1)
+  await sweep()
+  t.match((await upload.stored())[0], /original$/)
+  t.strictSame(await upload.rowOf(), { state: 'completed', released: true })
+  await releaseHold(db, placed.id)
+})
 
 t.test('a chunk that comes after the end of its session removes none that a hold keeps', async (t) => {
   const upload = await anUpload('staged')
