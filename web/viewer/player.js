@@ -68,9 +68,18 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
     }
   }, [version])
   const choose = (event) => {
-    setChosen(Number(event.target.value))
-    hls.current.currentLevel = Number(event.target.value)
-    before.current.quality = levels[Number(event.target.value)]
+    const at = Number(event.target.value)
+    setChosen(at)
+    before.current.quality = levels[at]
+    const player = hls.current
+    if (video.current.buffered.length > 0) player.currentLevel = at
+    else {
+      // hls.js may load nothing more after a switch that drops the very first segment: it begins anew.
+      player.stopLoad()
+      player.startLevel = at
+      player.loadLevel = at
+      player.startLoad(video.current.currentTime || before.current.second)
+    }
   }
   const auto = levels[automatic] ? `Auto (${levels[automatic]})` : 'Auto'
   return html`
