@@ -100,7 +100,10 @@ t.test(
       first.result?.planReason,
       /^360p in a pass of its own, so that it plays early; 720p in 2 chunks, which several/,
     )
-    for (const { finished } of [replaced, other]) t.match(await finished, { exit: 0, result: { ok: true } })
+    for (const { finished } of [replaced, other]) {
+      const ended = await finished
+      t.match(ended, { exit: 0, result: { ok: true } }, 'a helper', { output: ended.output })
+    }
     const uris = await judge(t, bench)
     const made = part.renditions.flatMap(({ segments }) => segments.map(({ uri }) => uri))
     t.ok(made.length >= 5 && made.every((uri) => uris.includes(uri)), 'what the replacement has made is shown', {
