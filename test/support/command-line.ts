@@ -9,7 +9,7 @@ export interface Outcome {
 
 export interface Printed extends Outcome {
   /** What was printed before the result, a line each. */
-  // biome-ignore lint/suspicious/noExplicitAny: as above
+  // biome-ignore lint/suspicious/noExplicitAny: each command prints lines of its own; a test reads a field and fails if it is missing
   lines: any[]
 }
 

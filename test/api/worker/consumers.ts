@@ -7,7 +7,14 @@ import { replay } from '../../../api/worker/consumers/administration.ts'
 import type { Consumer } from '../../../api/worker/consumers/consumer.ts'
 import { startConsumers } from '../../../api/worker/consumers/start.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
-import { type CloudEvent, EVENTS, type ReceivedEvent, subjectOf, toCloudEvent } from '../../../lib/contract/events.ts'
+import {
+  type CloudEvent,
+  EVENTS,
+  type EventType,
+  type ReceivedEvent,
+  subjectOf,
+  toCloudEvent,
+} from '../../../lib/contract/events.ts'
 import { formatId, newUuid, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { type EventBus, PoisonMessage } from '../../../lib/runtime/event-bus/event-bus.ts'
 import { openMemoryBus } from '../../../lib/runtime/event-bus/memory.ts'
@@ -42,18 +49,13 @@ function recorder(fail: (event: ReceivedEvent) => void = () => {}): Consumer & {
 }
 
 const org = newUuid()
-const purged = (aggregate: Uuid, version: number): CloudEvent =>
+const ofMedia = (aggregate: Uuid, version: number, of: { type: EventType; payload: object }): CloudEvent =>
   toCloudEvent({
-    id: newUuid(),
-    orgId: org,
-    area: 'media',
-    aggregateId: aggregate,
-    aggregateVersion: version,
-    type: 'MediaPurged',
-    payload: { media_id: aggregate, org_id: org },
-    createdAt: new Date(),
-    traceparent: null,
+    ...{ id: newUuid(), orgId: org, area: 'media', aggregateId: aggregate, aggregateVersion: version },
+    ...{ ...of, createdAt: new Date(), traceparent: null },
   })
+const purged = (aggregate: Uuid, version: number) =>
+  ofMedia(aggregate, version, { type: 'MediaPurged', payload: { media_id: aggregate, org_id: org } })
 const subject = subjectOf({ area: 'media', org, aggregate: newUuid(), type: 'MediaPurged' })
 const publish = (bus: EventBus, event: CloudEvent) => bus.publish(subject, event)
 const publishAll = (bus: EventBus, events: readonly CloudEvent[]) => Promise.all(events.map((e) => publish(bus, e)))
@@ -206,18 +208,8 @@ t.test('an event of a form that this version cannot read is parked', async (t) =
   t.match(await parkedOf(consumer), [{ reason: /^Not readable/, event: String }, { reason: null }])
 })
 
-const transcoded = (aggregate: Uuid, version: number): CloudEvent =>
-  toCloudEvent({
-    id: newUuid(),
-    orgId: org,
-    area: 'media',
-    aggregateId: aggregate,
-    aggregateVersion: version,
-    type: 'MediaTranscoded',
-    payload: { media_id: aggregate, variants: {} },
-    createdAt: new Date(),
-    traceparent: null,
-  })
+const transcoded = (aggregate: Uuid, version: number) =>
+  ofMedia(aggregate, version, { type: 'MediaTranscoded', payload: { media_id: aggregate, variants: {} } })
 /** The consumer of a later version, which wants one more type. */
 const grown = (consumer: Consumer): Consumer => ({ ...consumer, types: [...consumer.types, 'MediaTranscoded'] })
 const versionsOf = async (consumer: Consumer) => (await effectsOf(consumer)).map(({ version }) => version)
