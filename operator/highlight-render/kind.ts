@@ -27,7 +27,7 @@ export const highlightRender: ProgramKind<HighlightRenderSpec> = {
     cpuBackfill: config.JOB_CPU_BACKFILL,
     memory: config.HIGHLIGHT_MEMORY,
     memoryMax: config.JOB_MEMORY_MAX,
-    // Sources are prepared one by one, so the largest upload needs the same space as in a conversion.
+    // Sources are prepared one by one: a pod gets as much as the largest upload needs, and not all of it (program/child.ts).
     scratch: config.JOB_SCRATCH,
   }),
   parse: parseHighlightRender,
