@@ -224,10 +224,39 @@ t.test('a media item that another member deleted disappears after two looks', as
   timeline.setMonths(server.months())
   t.strictSame(stale(), [true, false], 'no place of it is empty, so that it has to say so')
   t.equal(shown(timeline).length, 10, 'shows what it knows until it has loaded the month again')
-  load(server, timeline, '2025-12', Number.POSITIVE_INFINITY)
+  load(server, timeline, '2025-12', 4)
   t.notOk(timeline.find('med_2025-12_002'))
   t.equal(shown(timeline).length, 9)
   t.strictSame(stale(), [false, false])
+})
+
+t.test('it also disappears from a month that is not loaded to its end', async (t) => {
+  const { server, timeline } = library(10, ['2025-12', 35])
+  load(server, timeline, '2025-12', 15)
+  t.ok(timeline.find('med_2025-12_030'))
+  server.items = server.items.filter((m) => m.media_id !== 'med_2025-12_030')
+  timeline.setMonths(server.months())
+  t.equal(timeline.months()[0]?.isStale, true)
+  t.equal(shown(timeline).length, 20, 'shows what it knows until it has loaded that again')
+  server.pages = 0
+  load(server, timeline, '2025-12', 19)
+  t.notOk(timeline.find('med_2025-12_030'))
+  t.equal(shown(timeline).length, 20)
+  t.equal(server.pages, 2, 'what was not known before is not loaded')
+  t.equal(timeline.months()[0]?.isStale, false)
+  timeline.setMonths(server.months())
+  t.equal(timeline.months()[0]?.isStale, false)
+  load(server, timeline, '2025-12', 33)
+  t.strictSame(shown(timeline), server.sorted().map((m) => m.media_id))
+})
+
+t.test('what is deleted here is known already', async (t) => {
+  const { server, timeline } = library(10, ['2025-12', 35])
+  load(server, timeline, '2025-12', 15)
+  server.items = server.items.filter((m) => m.media_id !== 'med_2025-12_030')
+  timeline.drop('med_2025-12_030')
+  timeline.setMonths(server.months())
+  t.equal(timeline.months()[0]?.isStale, false)
 })
 
 t.test('goes from one media item to the next, also across months and into what is not loaded', async (t) => {

@@ -28,7 +28,7 @@ export function Grid({ months, does, markOf, onDrawn, handle, scroller, head = 0
     const places = isNear ? placesBetween(section, grid, near.from, near.to) : { from: 0, to: 0, above: 0 }
     if (places.to > Math.max(places.from, all[i].items.length))
       wanted.push(section.month === undefined ? undefined : { section, index: places.to - 1 })
-    if (isNear && all[i].isStale) stale.push({ section, index: Number.POSITIVE_INFINITY })
+    if (isNear && all[i].isStale) stale.push({ section, index: all[i].items.length - 1 })
     return html`<${Section} key=${section.month} section=${section} items=${all[i].items} places=${places} grid=${grid} id=${`${id}-${section.month}`} tileFor=${tileFor} />`
   })
   // What is in the window comes before what is near it, and what is missing before what has changed.

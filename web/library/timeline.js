@@ -21,17 +21,18 @@ function lastOfEach(items) {
 export function newTimeline() {
   /**
    * By month: `items` are shown; `found` is what a walk through the pages has found so far, from the newest on. `isStale`:
-   * all of it has to be loaded again, though none of its places is empty.
+   * what is shown has to be loaded again, though none of its places is empty.
    */
   const records = new Map()
   const monthById = new Map()
   let order = []
 
   function setMonths(months) {
+    const before = new Map(order.map(({ month, count }) => [month, count]))
     for (const record of records.values()) record.count = 0
     for (const { month, count } of months) recordOf(month).count = count
     for (const record of [...records.values()]) if (record.count === 0) forget(record)
-    for (const record of order) compare(record)
+    for (const record of order) compare(record, before.get(record.month))
   }
 
   function recordOf(month) {
@@ -63,10 +64,14 @@ export function newTimeline() {
     sort()
   }
 
-  /** Another member may have added or deleted something. Twice, because the two answers are of different moments. */
-  function compare(record) {
+  /**
+   * Another member may have added or deleted something. Twice, because the two answers are of different moments. Of a
+   * month that is known in part, only the count can tell: what was deleted may be among what is shown.
+   */
+  function compare(record, countBefore) {
     record.doubts = record.isWhole && record.items.length !== record.count ? record.doubts + 1 : 0
-    if (record.doubts < 2) return
+    const isFewer = !record.isWhole && record.items.length > 0 && record.count < countBefore
+    if (record.doubts < 2 && !isFewer) return
     Object.assign(record, { isWhole: false, isStale: true, found: undefined, next: undefined, doubts: 0 })
   }
 
@@ -106,7 +111,9 @@ export function newTimeline() {
     if (record.month !== start.from) record.found = []
     record.found ??= []
     record.found = lastOfEach([...record.found, ...found])
-    if (record.found.length >= record.items.length) show(record)
+    if (record.found.length < record.items.length) return
+    show(record)
+    record.isStale = false
   }
 
   function finish(record) {
