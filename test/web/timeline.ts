@@ -247,7 +247,10 @@ t.test('it also disappears from a month that is not loaded to its end', async (t
   timeline.setMonths(server.months())
   t.equal(timeline.months()[0]?.isStale, false)
   load(server, timeline, '2025-12', 33)
-  t.strictSame(shown(timeline), server.sorted().map((m) => m.media_id))
+  t.strictSame(
+    shown(timeline),
+    server.sorted().map((m) => m.media_id),
+  )
 })
 
 t.test('what is deleted here is known already', async (t) => {

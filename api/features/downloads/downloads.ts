@@ -2,8 +2,9 @@ import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import { downloadPrefix, downloadsPrefix } from '../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Database, Tx } from '../../db/db.ts'
+import { claimLooks, recordLook } from '../../worker/runs/looks-queries.ts'
 import { type PurgeDeps, type PurgeOptions, purgePrefixes } from '../../worker/runs/purge.ts'
-import { claimRemoved, listDownloadsOf, lockExpired, recordLook, removeDownloads } from './queries.ts'
+import { listDownloadsOf, lockExpired, REMOVED_LOOKS, removeDownloads } from './queries.ts'
 
 /** How long what was made can be downloaded. */
 export const KEPT_DAYS = 7
@@ -23,11 +24,11 @@ export async function sweepDownloads(deps: Deps, o: PurgeOptions = {}): Promise<
     {
       noun: 'download',
       failpoint: 'download.emptied',
-      claim: (limits) => deps.db.inTransaction({}, (tx) => claimRemoved(tx, limits)),
+      claim: (limits) => deps.db.inTransaction({}, (tx) => claimLooks(tx, REMOVED_LOOKS, limits)),
       about: ({ id }) => ({ download: id }),
       prefixOf: ({ userId, id }) => downloadPrefix(userId, id),
       looksOf: ({ looks }) => looks + 1,
-      record: ({ id }, next) => deps.db.inTransaction({}, (tx) => recordLook(tx, id, next)),
+      record: ({ id }, next) => deps.db.inTransaction({}, (tx) => recordLook(tx, REMOVED_LOOKS, id, next)),
     },
     o,
   )

@@ -5,6 +5,9 @@ import { prepared } from '../../db/prepared.ts'
 import { type DownloadRow, downloads, removedDownloads } from '../../db/schema/downloads.ts'
 
 export type { DownloadKind, DownloadRow } from '../../db/schema/downloads.ts'
+/** Where the files of ended downloads are. */
+export const REMOVED_LOOKS = { table: removedDownloads, id: removedDownloads.id }
+
 export type DownloadKey = Pick<DownloadRow, 'id' | 'userId'>
 
 export async function insertDownload(tx: Tx, row: Omit<DownloadRow, 'createdAt'>): Promise<void> {
@@ -46,39 +49,3 @@ export const lockExpired = (tx: Tx, limit: number): Promise<DownloadKey[]> =>
     .orderBy(asc(downloads.expiresAt))
     .limit(limit)
     .for('update', { skipLocked: true })
-
-/** Claims prefixes at which it is time to look. */
-export async function claimRemoved(tx: Tx, o: { limit: number; leaseSeconds: number }) {
-  const r = removedDownloads
-  // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
-  const due = tx
-    .$with('due')
-    .as(
-      tx
-        .select({ id: r.id })
-        .from(r)
-        .where(sql`${r.nextLookAt} <= now()`)
-        .orderBy(asc(r.nextLookAt))
-        .limit(o.limit)
-        .for('update', { skipLocked: true }),
-    )
-  return tx
-    .with(due)
-    .update(r)
-    .set({ nextLookAt: sql`now() + make_interval(secs => ${o.leaseSeconds})` })
-    .where(inArray(r.id, sql`(select id from ${due})`))
-    .returning({ id: r.id, userId: r.userId, looks: r.looks })
-}
-
-export async function recordLook(
-  tx: Tx,
-  id: Id<'export'>,
-  next: { looks: number; inSeconds: number } | undefined,
-): Promise<void> {
-  const r = removedDownloads
-  if (!next) await tx.delete(r).where(eq(r.id, id))
-  else {
-    const nextLookAt = sql`now() + make_interval(secs => ${next.inSeconds})`
-    await tx.update(r).set({ looks: next.looks, nextLookAt }).where(eq(r.id, id))
-  }
-}

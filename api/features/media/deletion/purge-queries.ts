@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
-import { asc, eq, inArray, type SQL, sql } from '../../../db/orm.ts'
+import { inArray, type SQL, sql } from '../../../db/orm.ts'
 import { albumMedia, albums } from '../../../db/schema/albums.ts'
 import { commentMedia, comments, commentVersions } from '../../../db/schema/comments.ts'
 import { events } from '../../../db/schema/events.ts'
@@ -13,6 +13,8 @@ import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
 import { restorableSince } from './window-queries.ts'
 
 export const MEDIA_LEASES = { table: media, id: media.id }
+/** Where pods may write after a purge. */
+export const PURGED_LOOKS = { table: purgedMedia, id: purgedMedia.mediaId }
 
 /** Media items whose purge one process has begun: one, or both halves of a Live Photo. */
 export interface Claimed {
@@ -194,37 +196,4 @@ export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
       and not ${isMediaHeld}
     order by m.deleted_at limit 1`)
   return rows[0]?.seconds ?? 0
-}
-
-/** Claims purged media items at whose prefix it is time to look again. */
-export async function claimLooks(tx: Tx, o: { limit: number; leaseSeconds: number }) {
-  // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
-  const due = tx
-    .$with('due')
-    .as(
-      tx
-        .select({ mediaId: purgedMedia.mediaId })
-        .from(purgedMedia)
-        .where(sql`${purgedMedia.nextLookAt} <= now()`)
-        .orderBy(asc(purgedMedia.nextLookAt))
-        .limit(o.limit)
-        .for('update', { skipLocked: true }),
-    )
-  return tx
-    .with(due)
-    .update(purgedMedia)
-    .set({ nextLookAt: sql`now() + make_interval(secs => ${o.leaseSeconds})` })
-    .where(inArray(purgedMedia.mediaId, sql`(select media_id from ${due})`))
-    .returning({ mediaId: purgedMedia.mediaId, orgId: purgedMedia.orgId, looks: purgedMedia.looks })
-}
-
-export async function recordLook(tx: Tx, mediaId: Uuid, next: { looks: number; inSeconds: number }): Promise<void> {
-  await tx
-    .update(purgedMedia)
-    .set({ looks: next.looks, nextLookAt: sql`now() + make_interval(secs => ${next.inSeconds})` })
-    .where(eq(purgedMedia.mediaId, mediaId))
-}
-
-export async function forgetPurged(tx: Tx, mediaId: Uuid): Promise<void> {
-  await tx.delete(purgedMedia).where(eq(purgedMedia.mediaId, mediaId))
 }

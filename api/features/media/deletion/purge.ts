@@ -6,6 +6,7 @@ import type { Database, Tx } from '../../../db/db.ts'
 import { changesOf } from '../../../requests/change.ts'
 import { releaseLeases } from '../../../retention/leases-queries.ts'
 import type { ClaimOptions } from '../../../retention/target.ts'
+import { claimLooks, recordLook } from '../../../worker/runs/looks-queries.ts'
 import {
   attemptPurge,
   LEASE_SECONDS,
@@ -23,15 +24,13 @@ import {
   type Claimed,
   type Claims,
   claimDueOf,
-  claimLooks,
   deletePurged,
   findPurging,
-  forgetPurged,
   lockPurging,
   MEDIA_LEASES,
+  PURGED_LOOKS,
   type PurgedRow,
   postponeHeld,
-  recordLook,
   TRASH,
   unclaim,
 } from './purge-queries.ts'
@@ -173,14 +172,13 @@ export const sweepPurged = (deps: PrefixDeps & Pick<StopDeps, 'db'>, o: PurgeOpt
     {
       noun: 'media item',
       failpoint: 'purge.looked',
-      claim: (limits) => deps.db.inTransaction({}, (tx) => claimLooks(tx, limits)),
+      claim: (limits) => deps.db.inTransaction({}, (tx) => claimLooks(tx, PURGED_LOOKS, limits)),
       about: ({ mediaId }) => ({ media: mediaId }),
       prefixOf: ({ orgId, mediaId }) => mediaPrefix(orgId, mediaId),
       looksOf: ({ looks }) => looks + 1,
       onFound: ({ mediaId }, found) =>
         deps.log.warn({ media: mediaId, found }, 'deleted what was written after a purge'),
-      record: ({ mediaId }, next) =>
-        deps.db.inTransaction({}, (tx) => (next ? recordLook(tx, mediaId, next) : forgetPurged(tx, mediaId))),
+      record: ({ mediaId }, next) => deps.db.inTransaction({}, (tx) => recordLook(tx, PURGED_LOOKS, mediaId, next)),
     },
     { batch: 200, ...o },
   )

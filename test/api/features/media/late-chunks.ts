@@ -1,8 +1,9 @@
 import t from 'tap'
 import { expireUploads } from '../../../../api/features/media/uploads/release.ts'
 import { sweepStaging } from '../../../../api/features/media/uploads/staging.ts'
-import { claimStaging } from '../../../../api/features/media/uploads/staging-queries.ts'
+import { STAGING_LOOKS } from '../../../../api/features/media/uploads/staging-queries.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
+import { claimLooks } from '../../../../api/worker/runs/looks-queries.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { stagedChunkKey, stagingPrefix } from '../../../../lib/contract/object-keys.ts'
 import { type Answer, aPerson, fakeMp4, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
@@ -174,7 +175,7 @@ t.test('looks are claimed once, end after four that found nothing, and begin aga
   const claim = (limit: number) =>
     worker.inTransaction({}, async (tx) => {
       await subqueriesPerRow(tx)
-      return (await claimStaging(tx, { limit, leaseSeconds: 60 })).map(({ uploadId }) => uploadId)
+      return (await claimLooks(tx, STAGING_LOOKS, { limit, leaseSeconds: 60 })).map(({ uploadId }) => uploadId)
     })
   const both = await Promise.all([claim(2), claim(2)])
   t.strictSame(

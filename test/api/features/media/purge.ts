@@ -5,12 +5,13 @@ import { CONVERSIONS } from '../../../../api/features/media/conversion/kind.ts'
 import { conversionReactions } from '../../../../api/features/media/conversion/reactions.ts'
 import { deletionStateOf } from '../../../../api/features/media/deletion/plan.ts'
 import { purgeDue, sweepPurged } from '../../../../api/features/media/deletion/purge.ts'
-import { claimLooks } from '../../../../api/features/media/deletion/purge-queries.ts'
+import { PURGED_LOOKS } from '../../../../api/features/media/deletion/purge-queries.ts'
 import { lockWithCounterpart, markDeleted, markRestored } from '../../../../api/features/media/deletion/queries.ts'
 import { MEDIA_GAUGES, mediaCounters } from '../../../../api/features/media/worker.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
 import { runReactions } from '../../../../api/worker/reactions.ts'
 import { completeRun, failRun, recordPlayable } from '../../../../api/worker/runs/commands.ts'
+import { claimLooks } from '../../../../api/worker/runs/looks-queries.ts'
 import { followRuns } from '../../../../api/worker/runs/project.ts'
 import { nextLook } from '../../../../api/worker/runs/purge-plan.ts'
 import { findRun } from '../../../../api/worker/runs/queries.ts'
@@ -262,7 +263,7 @@ t.test('a look is claimed by one worker until its lease ends, and no more of the
   const claim = (limit: number) =>
     db.inTransaction({}, async (tx) => {
       await subqueriesPerRow(tx)
-      return (await claimLooks(tx, { limit, leaseSeconds: 60 })).map((row) => row.mediaId)
+      return (await claimLooks(tx, PURGED_LOOKS, { limit, leaseSeconds: 60 })).map((row) => row.mediaId)
     })
   const [one, two] = await Promise.all([claim(2), claim(2)])
   t.strictSame([one?.length, two?.length], [2, 2])
