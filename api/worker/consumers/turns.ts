@@ -1,5 +1,6 @@
 import pg from 'pg'
 import type { Log } from '../../../lib/runtime/log.ts'
+import { ReadOnlyServer } from '../../db/errors.ts'
 import { END_TURN, TAKE_TURN } from './queries.ts'
 
 /** The right of this process to handle the events of a consumer. */
@@ -80,8 +81,9 @@ export function openTurns({ url, log, patienceMs = PATIENCE_MS }: TurnsDeps): Tu
     })
     const { client, ended } = await connection
     try {
-      const { rows } = await client.query<{ taken: boolean; pid: number }>(TAKE_TURN, [consumer])
+      const { rows } = await client.query<{ taken: boolean; pid: number; recovers: boolean }>(TAKE_TURN, [consumer])
       const [row] = rows
+      if (row?.recovers) throw new ReadOnlyServer()
       if (!row?.taken) return undefined
       return { pid: row.pid, lost: ended, end: async () => void (await client.query(END_TURN, [consumer])) }
     } catch (error) {
