@@ -42,7 +42,14 @@ export function openS3Store(options: S3Options): ObjectStore {
   const classOf = (key: string): Record<string, string> =>
     options.coldClass !== undefined && isColdKey(key) ? { 'x-amz-storage-class': options.coldClass } : {}
 
-  const { abort, abortUploadsOf, deletePrefix, deleteForGood } = s3Deletion({ client, wire, bucket, again, sign })
+  const { abort, abortUploadsOf, deletePrefix, deleteForGood } = s3Deletion({
+    client,
+    wire,
+    bucket,
+    again,
+    log: options.log,
+    sign,
+  })
 
   async function put(key: string, body: Body, { contentType, size, signal, release }: PutOptions): Promise<ObjectInfo> {
     checkKey(key)
