@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -156,6 +157,21 @@ t.test('an object that is deleted and listed for ever is an outage', async (t) =
   })
   await t.rejects(store.deletePrefix('m/'), { code: 'Unavailable', message: /still lists m\/a/ })
   t.equal(deletions, 3)
+})
+
+t.test('a bucket that locks what is put takes what is in memory', async (t) => {
+  // As Amazon S3, where the bucket has a default retention.
+  const store = await misbehaving(t, (request, response) => {
+    void buffer(request).then((body) => {
+      const md5 = createHash('md5').update(body).digest('base64')
+      const isRight = request.headers['content-md5'] === md5
+      response.writeHead(isRight ? 200 : 400, { etag: '"x"' })
+      response.end(isRight ? '' : '<Error><Code>InvalidRequest</Code></Error>')
+    })
+  })
+  t.match(await store.put('a', 'text', textType), { size: 4 })
+  t.match(await store.put('a', Buffer.alloc(100), textType), { size: 100 })
+  await t.rejects(store.put('a', zeros(10), { ...textType, size: 10 }), { code: 'Unavailable' }, 'and no stream')
 })
 
 t.test('a copy that fails after it was answered has failed', async (t) => {
