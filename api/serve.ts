@@ -30,7 +30,7 @@ export async function serve(given: ApiConfig, deadlineMs: number): Promise<void>
     log,
   })
   life.onStop('database', () => db.close())
-  const store = await openObjectStore(config)
+  const store = await openObjectStore(config, log)
   life.onStop('object store', () => store.close())
   void tellOfColdTier(store, log)
   const api = await startApi({ config, db, store, log, clock: systemClock, siblings })

@@ -144,9 +144,8 @@ async function createDatabase(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   try {
-    await client.query('create database keepsake')
-  } catch (error) {
-    if ((error as { code?: string }).code !== '42P04') throw error
+    const { rowCount } = await client.query(`select from pg_database where datname = 'keepsake'`)
+    if (!rowCount) await client.query('create database keepsake')
   } finally {
     await client.end()
   }

@@ -68,7 +68,7 @@ export function openCluster(
 export async function runApi({ parts, logs, onStop }: Host): Promise<RunningApi & { basePath: string }> {
   const config = loadConfig(ApiConfig, apiEnvironment(parts))
   const log = logs.of('api')
-  const store = await openObjectStore(config)
+  const store = await openObjectStore(config, log)
   onStop('object store of the API', () => store.close())
   const db = openDatabase({
     url: config.DATABASE_URL,
@@ -87,7 +87,7 @@ export async function runApi({ parts, logs, onStop }: Host): Promise<RunningApi 
 export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalCluster): Promise<RunningWorker> {
   const config = loadConfig(FullWorkerConfig, workerEnvironment(parts))
   const log = logs.of('worker')
-  const store = await openObjectStore(config)
+  const store = await openObjectStore(config, log)
   onStop('object store of the worker', () => store.close())
   const bus = await openEventBus(config, log)
   onStop('event bus', () => bus.close())

@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream'
 import pg from 'pg'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import { isReadOnly, orReadOnlyServer } from './errors.ts'
 import { makeTransactionGate, type TransactionGate, type Tx } from './transaction-gate.ts'
 
 export type { Tx }
@@ -34,7 +35,10 @@ export interface Database {
    * that the transaction around it may hold.
    */
   aside<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Throws if the database does not respond. Asks on a connection of its own, so that a busy pool is no outage. */
+  /**
+   * Throws if the database does not respond, or its server takes no writes. Asks on a connection of its own, so that a busy
+   * pool is no outage.
+   */
   check(): Promise<void>
   readonly pool: pg.Pool
   /** For small queries that must not wait for the pool: a connection of its own, which gives up soon. */
@@ -137,13 +141,15 @@ export function openDatabase(o: DatabaseOptions): Database {
     const client = await from.connect()
     const gate = gateOf(client)
     try {
-      await client.query(begin)
+      await client.query(begin).catch(orReadOnlyServer)
       const result = await gate.whileOpen(work)
       await client.query('commit')
       client.release()
       return result
     } catch (error) {
-      await rollBack(client)
+      // The next connection may reach the new primary. This one never does, and the pool lends the last one first.
+      if (isReadOnly(error)) client.release(error as Error)
+      else await rollBack(client)
       throw error
     }
   }
@@ -190,9 +196,17 @@ export function openDatabase(o: DatabaseOptions): Database {
     aside: (work) => write(apart, {}, work),
     read: (scope, work) => read(scope, work),
     readAtOnce: (scope, work) => readAtOnce(scope, work),
-    check: async () => void (await probe.query('select 1')),
+    check: () => checkWrites(probe),
     close: async () => void (await Promise.all([pool.end(), apart.end(), probe.end()])),
   }
+}
+
+/**
+ * Throws if the server does not respond or takes no writes. The pool discards a connection that fails here, so the next
+ * check asks the server to which new connections lead.
+ */
+export async function checkWrites(pool: pg.Pool): Promise<void> {
+  await pool.query('begin read write; commit').catch(orReadOnlyServer)
 }
 
 /** Discards a connection that cannot roll back: the next request would continue its open transaction. */

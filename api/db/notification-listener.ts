@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Log } from '../../lib/runtime/log.ts'
+import { beat, PATIENCE_MS } from './heartbeat.ts'
 
 export interface NotificationListener extends Notifications {
   close(): Promise<void>
@@ -22,6 +23,8 @@ export interface ListenOptions {
   /** By name, which is part of a statement. */
   channels: Readonly<Record<string, OnNotify>>
   log: Log
+  /** Of an answer of the server; half of it lies between two questions. */
+  patienceMs?: number
 }
 
 const CHANNEL = /^[a-z_]+$/
@@ -29,10 +32,11 @@ const CHANNEL = /^[a-z_]+$/
 /**
  * Passes notifications on, and calls every `onNotify` after every (re)connection, because Postgres drops those sent
  * meanwhile. Holds a connection of its own, because the pool lends its connections to other callers. Reconnects until
- * closed.
+ * closed, also when the server has vanished without a word.
  */
 export function listenForNotifications(o: ListenOptions): NotificationListener {
   const stopped = new AbortController()
+  const patienceMs = o.patienceMs ?? PATIENCE_MS
   const heard = new Map(Object.entries(o.channels).map(([channel, onNotify]) => [channel, [onNotify]]))
   let client: pg.Client | undefined
   /** The same client, once it listens. */
@@ -47,9 +51,11 @@ export function listenForNotifications(o: ListenOptions): NotificationListener {
       connectionString: o.url,
       application_name: o.name ?? 'keepsake_worker listen',
       connectionTimeoutMillis: 5000,
+      query_timeout: patienceMs,
       keepAlive: true,
     })
     client = mine
+    let stopBeats = () => {}
     const ended = new Promise<void>((resolve) => void mine.once('end', resolve))
     mine.on('error', (error) => o.log.warn({ err: error }, 'notifications interrupted'))
     mine.on('notification', ({ channel, payload }) => tell(channel, payload))
@@ -57,6 +63,9 @@ export function listenForNotifications(o: ListenOptions): NotificationListener {
       // The promise of `connect` never settles when `end` is called before the connection is there.
       const closed = ended.then(() => Promise.reject(new Error('closed while it connected')))
       await Promise.race([mine.connect(), closed])
+      stopBeats = beat(mine, patienceMs, (error) => {
+        if (!stopped.signal.aborted) o.log.warn({ err: error }, 'the connection for notifications does not answer')
+      })
       const channels = [...heard.keys()]
       if (channels.length > 0) await mine.query(listenTo(channels))
       listening = mine
@@ -65,6 +74,7 @@ export function listenForNotifications(o: ListenOptions): NotificationListener {
       for (const channel of heard.keys()) tell(channel)
       if (!stopped.signal.aborted) await ended
     } finally {
+      stopBeats()
       listening = undefined
       await mine.end().catch(() => {})
     }

@@ -101,9 +101,10 @@ const isClientGone = (error: unknown): boolean =>
   error instanceof ClientGone || (error instanceof Error && error.name === 'AbortError' && isClientGone(error.cause))
 
 // Postgres: connection lost (08), shutting down (57P), too many connections or out of resources (53), statement or
-// lock timeout, serialization failure, deadlock. Sockets: connection and name resolution errors.
+// lock timeout, serialization failure, deadlock, a server that takes no writes (25006). Sockets: connection and name
+// resolution errors.
 const OUTAGE_CODE =
-  /^(08...|57P..|53...|57014|55P03|40001|40P01|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENOTFOUND|EAI_AGAIN)$/
+  /^(08...|57P..|53...|57014|55P03|40001|40P01|25006|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENOTFOUND|EAI_AGAIN)$/
 // Messages of pg itself, which have no code.
 const OUTAGE_MESSAGE =
   /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Client has encountered a connec)/

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Problem } from '../../lib/contract/problem.ts'
-import type { Database } from '../db/db.ts'
+import { checkWrites, type Database } from '../db/db.ts'
 import { type Caller, callerKey } from './policy.ts'
 import { openShares, type ShareRules } from './shares.ts'
 
@@ -66,7 +66,7 @@ export function fairDatabase(db: Database, rules: ShareRules, onRefused: () => v
     readAtOnce: (scope, work) => inTurn(() => db.readAtOnce(scope, work)),
     // Who asks this before work elsewhere, such as a sign-in, has begun: it must be able to record the outcome. So it asks
     // the pool that will do so, not the connection of the readiness check.
-    check: () => inTurn(async () => void (await db.pool.query('select 1'))),
+    check: () => inTurn(() => checkWrites(db.pool)),
     taken: shares.taken,
   }
 }

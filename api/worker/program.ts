@@ -24,7 +24,7 @@ const db = openDatabase({
   log,
 })
 life.onStop('database', () => db.close())
-const store = await openObjectStore(config)
+const store = await openObjectStore(config, log)
 life.onStop('object store', () => store.close())
 void tellOfColdTier(store, log)
 const bus = await openEventBus(config, log)

@@ -22,7 +22,7 @@ const life = lifecycle(log, { deadlineMs: 5000, signals: true, exit: true })
 /** The wrong settings of a store are the result of every request, so that the Job reports them in its own status. */
 async function openStore(): Promise<ObjectStore | StoreError> {
   try {
-    const store = await openObjectStore(loadConfig(StoreConfig))
+    const store = await openObjectStore(loadConfig(StoreConfig), log)
     life.onStop('object store', () => store.close())
     return store
   } catch (error) {

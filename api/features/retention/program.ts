@@ -44,7 +44,7 @@ const db = openDatabase({
   maxConnections: config.DATABASE_CONNECTIONS,
   log,
 })
-const store = await openObjectStore(config)
+const store = await openObjectStore(config, log)
 try {
   const result = await carryOut({ db, store, log, signal: stop.signal }, target, run)
   await writeTerminationLog(config.TERMINATION_LOG, retentionMessage(result), log)

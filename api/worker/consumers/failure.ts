@@ -5,7 +5,7 @@ export class TurnLost extends Error {
 
 /**
  * SQLSTATEs that say nothing about the event: connection (08), transaction to be repeated (40), resources (53), server
- * going down (57P), lock timeout, idle timeout; and a schema or a grant that the migration of this version still has to
+ * going down (57P), lock timeout, idle timeout, a server that takes no writes (25006); and a schema or a grant that the migration of this version still has to
  * bring. https://www.postgresql.org/docs/18/errcodes-appendix.html
  */
 const TRANSIENT_STATES = /^(08...|40...|53...|57P..|55P03|25P03|25006|42P01|42703|42883|42501)$/

@@ -209,8 +209,12 @@ export async function countParked(tx: Tx): Promise<{ consumer: string; parked: n
 const LOCKS = 0x6b_65_65_70
 const lockOf = (consumer: string) => sql`hashtext(${`consumer ${consumer}`})`
 
-/** For `pg_try_advisory_lock`, on a connection that keeps it. */
-export const TAKE_TURN = `select pg_try_advisory_lock(${LOCKS}, hashtext('consumer ' || $1)) as taken, pg_backend_pid() as pid`
+/**
+ * For `pg_try_advisory_lock`, on a connection that keeps it. A server in recovery has advisory locks as well, which no
+ * process on the primary sees.
+ */
+export const TAKE_TURN = `select pg_try_advisory_lock(${LOCKS}, hashtext('consumer ' || $1)) as taken,
+  pg_backend_pid() as pid, pg_is_in_recovery() as recovers`
 export const END_TURN = `select pg_advisory_unlock(${LOCKS}, hashtext('consumer ' || $1))`
 
 /** Whether the connection with this process id of the server still has the turn of the consumer. */

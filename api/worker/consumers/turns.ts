@@ -1,5 +1,7 @@
 import pg from 'pg'
 import type { Log } from '../../../lib/runtime/log.ts'
+import { ReadOnlyServer } from '../../db/errors.ts'
+import { beat, PATIENCE_MS } from '../../db/heartbeat.ts'
 import { END_TURN, TAKE_TURN } from './queries.ts'
 
 /** The right of this process to handle the events of a consumer. */
@@ -23,8 +25,6 @@ export interface TurnsDeps {
   /** Of an answer of the server; half of it lies between two questions. */
   patienceMs?: number
 }
-
-const PATIENCE_MS = 10_000
 
 interface Connection {
   client: pg.Client
@@ -51,16 +51,13 @@ export function openTurns({ url, log, patienceMs = PATIENCE_MS }: TurnsDeps): Tu
     client.on('error', (error) => log.warn({ err: error }, 'lost the connection that holds the turns of consumers'))
     const { promise: ended, resolve: end } = Promise.withResolvers<void>()
     client.once('end', end)
-    // A connection that is cut in silence ends nothing here, while the server gives the turns to another process.
-    const beat = setInterval(() => {
-      client.query('select').catch((error: unknown) => {
-        log.warn({ err: error }, 'the connection that holds the turns of consumers does not answer')
-        end()
-        client.end().catch(() => {})
-      })
-    }, patienceMs / 2)
+    // The server gives the turns to another process meanwhile.
+    const stopBeats = beat(client, patienceMs, (error) => {
+      log.warn({ err: error }, 'the connection that holds the turns of consumers does not answer')
+      end()
+    })
     void ended.then(() => {
-      clearInterval(beat)
+      stopBeats()
       connection = undefined
     })
     try {
@@ -80,8 +77,9 @@ export function openTurns({ url, log, patienceMs = PATIENCE_MS }: TurnsDeps): Tu
     })
     const { client, ended } = await connection
     try {
-      const { rows } = await client.query<{ taken: boolean; pid: number }>(TAKE_TURN, [consumer])
+      const { rows } = await client.query<{ taken: boolean; pid: number; recovers: boolean }>(TAKE_TURN, [consumer])
       const [row] = rows
+      if (row?.recovers) throw new ReadOnlyServer()
       if (!row?.taken) return undefined
       return { pid: row.pid, lost: ended, end: async () => void (await client.query(END_TURN, [consumer])) }
     } catch (error) {

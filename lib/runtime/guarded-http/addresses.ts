@@ -6,6 +6,9 @@ export type Range = ReturnType<typeof ipaddr.parseCIDR>
 /** The addresses that IPv6 routes between networks; what lies outside of it reaches only this machine or this network. */
 const GLOBAL_IPV6 = ipaddr.parseCIDR('2000::/3')
 
+/** By which NAT64 reaches IPv4 (RFC 6052). The DNS64 of a network without IPv4 gives every name such an address. */
+const NAT64 = ipaddr.parseCIDR('64:ff9b::/96')
+
 /**
  * Blocks that ipaddr.js takes for ordinary addresses, or may in another version: services that clouds offer to their own
  * machines, and special blocks of the registries of IANA (iana-ipv4-special-registry, iana-ipv6-special-registry).
@@ -16,7 +19,6 @@ const SPECIAL = [
   '192.0.0.0/24',
   '192.88.99.0/24',
   '198.18.0.0/15',
-  '64:ff9b::/96',
   '64:ff9b:1::/48',
   '100::/64',
   '2001::/23',
@@ -37,9 +39,13 @@ const isIn = (address: Address, [network, bits]: Range) =>
 const parse = (text: string): Address | undefined =>
   ipaddr.isValid(text) && !text.includes('%') ? ipaddr.process(text) : undefined
 
+/** The IPv4 address that an address of NAT64 stands for; any other address itself. */
+const behindNat64 = (address: Address | undefined): Address | undefined =>
+  address && isIn(address, NAT64) ? ipaddr.fromByteArray(address.toByteArray().slice(-4)) : address
+
 /** Whether the public Internet routes to this address. False for text that is no address. */
 export function isPublic(text: string): boolean {
-  const address = parse(text)
+  const address = behindNat64(parse(text))
   if (address?.range() !== 'unicast') return false
   if (address.kind() === 'ipv6' && !isIn(address, GLOBAL_IPV6)) return false
   return !SPECIAL.some((range) => isIn(address, range))

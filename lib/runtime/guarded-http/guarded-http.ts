@@ -9,6 +9,8 @@ import type { GuardSettings } from './settings.ts'
 const MAX_URL = 2048
 const MAX_BODY = 64 * 1024
 const DEFAULT_SECONDS = 15
+/** Of an attempt to connect, while there is another address. Node's own 250 ms are too short for other continents. */
+const CONNECT_MS = 3000
 
 /** Nothing was sent, because the address is not one that requests may go to. */
 export class RefusedAddress extends Error {
@@ -61,8 +63,8 @@ export function checkUrl(text: string, settings: GuardSettings): URL {
 }
 
 /**
- * The one way to addresses that other people chose. A name is resolved once, and the connection goes to an address that
- * was checked: an attacker who changes the name between check and connection gains nothing. No redirect is followed, no
+ * The one way to addresses that other people chose. A name is resolved once, and connections go to addresses that were
+ * checked: an attacker who changes the name between check and connection gains nothing. No redirect is followed, no
  * proxy of the environment is used.
  */
 export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }: GuardOptions = {}): Guard {
@@ -72,9 +74,9 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
     done: (error: Error | null, address: string | LookupAddress[], family?: number) => void,
   ): void {
     resolve(hostname)
-      .then((found) => chosenOf(found, settings))
+      .then((found) => checked(found, settings))
       .then(
-        ({ address, family }) => (options.all ? done(null, [{ address, family }]) : done(null, address, family)),
+        (all) => (options.all ? done(null, all) : done(null, all[0].address, all[0].family)),
         (error: Error) => done(error, ''),
       )
   }
@@ -93,7 +95,9 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
         headers: { 'user-agent': 'Keepsake', ...headers, ...length },
         signal: ends,
         lookup: lookup as RequestOptions['lookup'],
-        autoSelectFamily: false,
+        // Tries the next address where one cannot be reached.
+        autoSelectFamily: true,
+        autoSelectFamilyAttemptTimeout: CONNECT_MS,
       }
       return new Promise<Answer>((resolve, reject) => {
         let isAnswered = false
@@ -122,14 +126,16 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
   }
 }
 
-/** One of the addresses of a name, unless one of them is not allowed: which one is taken must not depend on luck. */
-function chosenOf(found: readonly string[], settings: GuardSettings): LookupAddress {
+/** The addresses of a name, unless one of them is not allowed: whether it is asked must not depend on luck. */
+function checked(found: readonly string[], settings: GuardSettings): [LookupAddress, ...LookupAddress[]] {
   const allowed = found.filter((address) => isAllowed(address, settings.OUTBOUND_ALLOWED_ADDRESSES))
   if (allowed.length < found.length) throw new RefusedAddress('its name has an address that is not public')
   // Clusters without IPv6 are many, public services without IPv4 few.
-  const address = allowed.find((one) => isIP(one) === 4) ?? allowed[0]
-  if (address === undefined) throw new Error('its name has no address')
-  return { address, family: isIP(address) }
+  const [first, ...rest] = allowed
+    .map((address) => ({ address, family: isIP(address) }))
+    .sort((a, b) => a.family - b.family)
+  if (first === undefined) throw new Error('its name has no address')
+  return [first, ...rest]
 }
 
 /**

@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import * as z from 'zod'
 import { isColdKey } from '../../contract/cold-key.ts'
+import type { Log } from '../log.ts'
 import { openFolderStore } from './folder.ts'
 import type { ObjectStore } from './object-store.ts'
 import { openProxyStore } from './proxy.ts'
@@ -72,7 +73,7 @@ export const StoreConfig = Fields.superRefine((config, ctx) => {
 })
 
 /** Opens the store that the configuration names. Does not contact it yet: see `check`. */
-export async function openObjectStore(config: Fields): Promise<ObjectStore> {
+export async function openObjectStore(config: Fields, log?: Pick<Log, 'warn'>): Promise<ObjectStore> {
   const need = (field: (typeof needed)[keyof typeof needed][number]): string => {
     const value = config[field]
     if (value === undefined) throw new Error(`Bad configuration: ${field} is needed for ${config.STORE_KIND}`)
@@ -98,6 +99,7 @@ export async function openObjectStore(config: Fields): Promise<ObjectStore> {
     ca: config.S3_CA,
     scratch: config.SCRATCH_FOLDER,
     coldClass: config.S3_COLD_CLASS,
+    log,
   }
   return coldBucket === undefined ? open(bucket) : openTieredStore(open(bucket), open(coldBucket))
 }

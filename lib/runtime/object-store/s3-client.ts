@@ -1,6 +1,7 @@
 import { text } from 'node:stream/consumers'
 import { Client } from 'minio'
 import { presignSignatureV4 } from 'minio/dist/esm/signing.mjs'
+import type { Log } from '../log.ts'
 import type { Connections, Transport } from './http.ts'
 import { S3Refusal } from './s3-http.ts'
 
@@ -24,6 +25,7 @@ export interface S3Options {
   bucketOf?: (key: string) => string
   /** Bytes above which an object is copied in parts of this size. */
   copyPartBytes?: number
+  log?: Pick<Log, 'warn'> | undefined
 }
 
 /** A version of an object, or a delete marker. */

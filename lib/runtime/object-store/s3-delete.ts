@@ -1,3 +1,4 @@
+import type { Log } from '../log.ts'
 import { checkFolderPrefix, checkKey } from './key.ts'
 import { StoreError } from './object-store.ts'
 import type { Again } from './retry.ts'
@@ -9,6 +10,7 @@ interface Deleting {
   wire: ReturnType<typeof openS3Connections>
   bucket: string
   again: Again
+  log?: Pick<Log, 'warn'> | undefined
   /** Makes the URL of a request. */
   sign(method: string, key: string, query: Record<string, string>): Promise<string>
 }
@@ -23,30 +25,84 @@ interface Refused {
 /** When the lock of a version ends; `never` is said for a legal hold. */
 type Lock = Date | 'never'
 
+/** How often something is deleted that is still listed. */
+const ATTEMPTS = 3
+
+interface ListedUpload {
+  key: string
+  /** How often it was listed. */
+  times: number
+  /** False if the server answered each time that there is no such upload. */
+  existed: boolean
+}
+
 /** How a bucket is emptied: every version, delete marker and upload, looked for again until nothing is found. */
-export function s3Deletion({ client, wire, bucket, again, sign }: Deleting) {
-  const abort = (key: string, uploadId: string) =>
-    again(() => client.abortMultipartUpload(bucket, key, uploadId)).catch((error: unknown) => {
-      if (!(error instanceof StoreError && error.code === 'NotFound')) throw error
-    })
+export function s3Deletion({ client, wire, bucket, again, log, sign }: Deleting) {
+  /** Returns false if there is no such upload. */
+  const abort = (key: string, uploadId: string): Promise<boolean> =>
+    again(() => client.abortMultipartUpload(bucket, key, uploadId)).then(
+      () => true,
+      (error: unknown) => {
+        if (error instanceof StoreError && error.code === 'NotFound') return false
+        throw error
+      },
+    )
+
+  /** In order of keys. */
+  async function* uploadsBelow(prefix: string) {
+    let [key, id] = ['', '']
+    do {
+      const page = await again(() => client.listIncompleteUploadsQuery(bucket, prefix, key, id, ''))
+      yield* page.uploads
+      ;[key, id] = page.isTruncated ? [page.nextKeyMarker, page.nextUploadIdMarker] : ['', '']
+    } while (key !== '')
+  }
 
   async function abortUploads(prefix: string, isMeant: (key: string) => boolean = () => true): Promise<number> {
-    for (let count = 0; ; ) {
-      // Always the first page: its uploads are aborted before the next request.
-      const page = await again(() => client.listIncompleteUploadsQuery(bucket, prefix, '', '', ''))
-      const uploads = page.uploads.filter(({ key }) => isMeant(key))
-      if (uploads.length === 0) return count
-      for (const { key, uploadId } of uploads) await abort(key, uploadId)
-      count += uploads.length
+    const known = new Map<string, ListedUpload>()
+    let isOver = false
+    while (!isOver) isOver = !(await abortListed(prefix, isMeant, known))
+    const listed = [...known.values()]
+    tellOfLeft(listed.filter(({ times }) => times > ATTEMPTS))
+    return listed.filter(({ existed }) => existed).length
+  }
+
+  /** Returns whether there was an upload to abort, so that the list has to be looked at again. */
+  async function abortListed(prefix: string, isMeant: (key: string) => boolean, known: Map<string, ListedUpload>) {
+    let isAny = false
+    for await (const { key, uploadId } of uploadsBelow(prefix)) {
+      if (!isMeant(key)) break
+      const { times = 0, existed = false } = known.get(uploadId) ?? {}
+      const isDue = times < ATTEMPTS
+      const isAborted = isDue && (await abort(key, uploadId))
+      known.set(uploadId, { key, times: times + 1, existed: existed || isAborted })
+      isAny ||= isDue
     }
+    return isAny
+  }
+
+  /**
+   * Ceph may list uploads that it does not have. They cannot be completed, so they hold up no purge; only an administrator
+   * of the store can remove them from the list.
+   */
+  function tellOfLeft(left: readonly ListedUpload[]): void {
+    const kept = left.find(({ existed }) => existed)
+    if (kept) throw new StoreError('Unavailable', `The object store still lists an aborted upload of ${kept.key}`)
+    if (left[0]) log?.warn({ key: left[0].key, uploads: left.length }, 'the object store lists uploads that it lacks')
   }
 
   /** A bucket without versions lists each object as its only version, `null`. */
   async function deleteVersions(prefix: string, isMeant: (key: string) => boolean = () => true): Promise<number> {
-    for (let count = 0; ; ) {
+    let [count, times, last] = [0, 0, '']
+    for (;;) {
       const versions = (await again(() => client.versions(bucket, prefix))).filter(({ name }) => isMeant(name))
       if (versions.length === 0) return count
+      const page = JSON.stringify(versions)
+      times = page === last ? times + 1 : 1
+      if (times > ATTEMPTS)
+        throw new StoreError('Unavailable', `The object store still lists ${versions[0]?.name}, which it deleted`)
       await removeVersions(versions)
+      last = page
       count += versions.length
     }
   }

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
@@ -42,14 +42,22 @@ export function openS3Store(options: S3Options): ObjectStore {
   const classOf = (key: string): Record<string, string> =>
     options.coldClass !== undefined && isColdKey(key) ? { 'x-amz-storage-class': options.coldClass } : {}
 
-  const { abort, abortUploadsOf, deletePrefix, deleteForGood } = s3Deletion({ client, wire, bucket, again, sign })
+  const { abort, abortUploadsOf, deletePrefix, deleteForGood } = s3Deletion({
+    client,
+    wire,
+    bucket,
+    again,
+    log: options.log,
+    sign,
+  })
 
   async function put(key: string, body: Body, { contentType, size, signal, release }: PutOptions): Promise<ObjectInfo> {
     checkKey(key)
     checkContentType(contentType)
     if (typeof body === 'string' || Buffer.isBuffer(body)) {
       const bytes = Buffer.from(body)
-      return again(() => putWhole(key, bytes, { contentType, size: bytes.length, signal }), signal)
+      const contentMd5 = createHash('md5').update(bytes).digest('base64')
+      return again(() => putWhole(key, bytes, { contentType, contentMd5, size: bytes.length, signal }), signal)
     }
     if (size === undefined || size > SINGLE_PUT_MAX)
       return putInParts(store, key, body, { contentType, size, signal, release, scratch, again })
@@ -57,7 +65,8 @@ export function openS3Store(options: S3Options): ObjectStore {
   }
 
   async function putWhole(key: string, body: Body, o: WholeOptions) {
-    const headers = { 'content-type': o.contentType, ...classOf(key) }
+    const md5 = o.contentMd5 === undefined ? {} : { 'content-md5': o.contentMd5 }
+    const headers = { 'content-type': o.contentType, ...md5, ...classOf(key) }
     const url = client.presign({ method: 'PUT', bucket, key, headers: classOf(key), seconds: URL_SECONDS })
     const answer = await wire.exchange(url, { method: 'PUT', headers, body, ...o })
     answer.resume()
@@ -231,6 +240,8 @@ export function openS3Store(options: S3Options): ObjectStore {
 
 interface WholeOptions {
   contentType: string
+  /** Amazon S3 refuses bodies without it where the bucket locks what is put. A stream is sent before its digest is known. */
+  contentMd5?: string
   size: number
   signal: AbortSignal | undefined
   release?: Release | undefined

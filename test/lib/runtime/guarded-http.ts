@@ -17,7 +17,16 @@ const BAD = [
   ...['169.254.169.254', '169.254.170.2', '172.16.0.1', '172.31.255.255', '192.0.0.8', '192.0.0.192', '192.0.2.1'],
   ...['192.88.99.1', '192.168.1.1', '198.18.0.1', '198.51.100.1', '203.0.113.1', '224.0.0.1', '239.1.1.1'],
   ...['240.0.0.1', '255.255.255.255', '::', '::1', '::127.0.0.1', '::ffff:127.0.0.1', '::ffff:169.254.169.254'],
-  ...['::ffff:7f00:1', '64:ff9b::7f00:1', '64:ff9b::a9fe:a9fe', '64:ff9b:1::1', '100::1', '2001:0:7f00:1::'],
+  ...[
+    '::ffff:7f00:1',
+    '64:ff9b::7f00:1',
+    '64:ff9b::a9fe:a9fe',
+    '64:ff9b::10.0.0.1',
+    '64:ff9b::6464:64c8',
+    '64:ff9b:1::808:808',
+    '100::1',
+    '2001:0:7f00:1::',
+  ],
   ...['2001:10::1', '2001:20::1', '2001:db8::1', '2002:7f00:1::', '2002:a9fe:a9fe::1', '3fff::1', '5f00::1', 'fc00::1'],
   ...[
     'fd00:ec2::254',
@@ -37,7 +46,10 @@ const GOOD = [
   '2606:4700:4700::1111',
   '2a00:1450:4001:81b::200e',
   '::ffff:8.8.8.8',
+  '64:ff9b::808:808',
 ]
+
+const rangesOf = (...texts: string[]) => texts.map((text) => parseRange(text)).filter((range) => range !== undefined)
 
 t.test('addresses that the Internet does not route are refused, in every spelling', async (t) => {
   t.ok(BAD.length >= 47)
@@ -46,11 +58,12 @@ t.test('addresses that the Internet does not route are refused, in every spellin
     GOOD.filter((one) => !isPublic(one)),
     [],
   )
-  const inside = ['10.1.0.0/16', 'fd12::/16'].map((text) => parseRange(text)).filter((range) => range !== undefined)
+  const inside = rangesOf('10.1.0.0/16', 'fd12::/16')
   t.ok(isAllowed('10.1.2.3', inside))
   t.ok(isAllowed('::ffff:10.1.2.3', inside))
   t.ok(isAllowed('fd12::1', inside))
   t.notOk(isAllowed('10.2.0.1', inside))
+  t.notOk(isAllowed('64:ff9b::10.1.2.3', inside), 'not by way of NAT64')
   t.equal(parseRange('10.1.0.0'), undefined)
 })
 
@@ -151,6 +164,16 @@ t.test('a name that changes after the check gains nothing', async (t) => {
   await t.rejects(guard.ask(named, asked), /Hostname\/IP does not match certificate/)
   t.equal(lookups, 1, 'the connection takes the address that was checked')
   await t.rejects(guard.ask(named, asked), /not public/)
+})
+
+t.test('the next address of a name is tried where one cannot be reached', async (t) => {
+  const ranges = rangesOf('224.0.0.0/4', '127.0.0.0/8')
+  const reaching = (...found: string[]) =>
+    openGuard({ ...settings, OUTBOUND_ALLOWED_ADDRESSES: ranges }, { ca, resolve: async () => found })
+  // No connection can be made to a group of multicast. The certificate is of 127.0.0.1, see above.
+  await t.rejects(reaching('224.0.0.1').ask(named, asked), { code: 'ENETUNREACH' })
+  await t.rejects(reaching('224.0.0.1', '127.0.0.1').ask(named, asked), /Hostname\/IP does not match certificate/)
+  await t.rejects(reaching('224.0.0.1', '224.0.0.2').ask(named, asked), { code: 'ENETUNREACH' })
 })
 
 t.test('a redirect is an answer like others', async (t) => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,6 +12,7 @@ import { openS3Store } from '../../../../lib/runtime/object-store/s3.ts'
 import type { S3Options } from '../../../../lib/runtime/object-store/s3-client.ts'
 import { coldContract } from '../../../support/cold-contract.ts'
 import { objectStoreContract, zeros } from '../../../support/object-store-contract.ts'
+import { readableLog } from '../../../support/readable-log.ts'
 import { COLD_CLASS, COLD_PLACEMENT, startRadosGateway } from '../../../support/services/radosgw.ts'
 import { growthOfFourParts } from '../../../support/streaming-memory.ts'
 import { nothingLeftInVersions } from '../../../support/versioned-uploads.ts'
@@ -21,14 +23,14 @@ const textType = { contentType: 'text/plain' }
 const MIB = 1024 * 1024
 
 /** A store on a server that misbehaves in one way. It waits for silent ones alone no longer than a busy machine takes. */
-async function misbehaving(t: Test, listener: RequestListener, idleMs = 60_000): Promise<ObjectStore> {
+async function misbehaving(t: Test, listener: RequestListener, o: Partial<S3Options> = {}): Promise<ObjectStore> {
   const server = createServer(listener)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
   const port = typeof address === 'object' && address ? address.port : 0
   const endpoint = `http://127.0.0.1:${port}`
   const keys = { region: 'us-east-1', bucket: 'bucket', accessKey: 'access', secretKey: 'secretsecret' }
-  const store = openS3Store({ endpoint, idleMs, ...keys })
+  const store = openS3Store({ endpoint, idleMs: 60_000, ...keys, ...o })
   t.teardown(async () => {
     await store.close()
     server.closeAllConnections()
@@ -38,7 +40,7 @@ async function misbehaving(t: Test, listener: RequestListener, idleMs = 60_000):
 }
 
 t.test('a server that says nothing is given up', async (t) => {
-  const store = await misbehaving(t, () => {}, 200)
+  const store = await misbehaving(t, () => {}, { idleMs: 200 })
   const unavailable = { code: 'Unavailable' }
   await t.rejects(store.put('a', zeros(10), { ...textType, size: 10 }), unavailable)
   await t.rejects(store.head('a'), unavailable)
@@ -89,6 +91,87 @@ t.test('a server that asks for fewer requests is told from one that is down, wha
   await answered({ code: 'Unavailable', isSlowDown: false, message: /ServiceUnavailable/ })
   code = undefined
   await answered({ code: 'Unavailable', isSlowDown: false, message: /HTTP 503/ })
+})
+
+/** A server that lists two uploads a page. Of these it ends some, and keeps or lacks others, which it lists for ever. */
+async function listing(t: Test, uploads: readonly string[], fateOf: (key: string) => 'ends' | 'keeps' | 'lacks') {
+  const left = new Set(uploads)
+  const asked: string[] = []
+  const { log, logged } = readableLog()
+  const listed = (prefix: string, after: string) => {
+    const rest = [...left].filter((key) => key.startsWith(prefix) && key > after)
+    const entries = rest.slice(0, 2).map((key) => `<Upload><Key>${key}</Key><UploadId>id-${key}</UploadId></Upload>`)
+    const next = `<NextKeyMarker>${rest[1]}</NextKeyMarker><NextUploadIdMarker>id-${rest[1]}</NextUploadIdMarker>`
+    const isTruncated = rest.length > 2
+    return `<ListMultipartUploadsResult><IsTruncated>${isTruncated}</IsTruncated>${isTruncated ? next : ''}${entries.join('')}</ListMultipartUploadsResult>`
+  }
+  const store = await misbehaving(
+    t,
+    (request, response) => {
+      const url = new URL(request.url ?? '', 'http://store')
+      const key = url.pathname.slice('/bucket/'.length)
+      if (url.searchParams.has('uploads')) {
+        return void response
+          .writeHead(200)
+          .end(listed(url.searchParams.get('prefix') ?? '', url.searchParams.get('key-marker') ?? ''))
+      }
+      if (request.method === 'GET') return void response.writeHead(200).end('<ListVersionsResult></ListVersionsResult>')
+      asked.push(key)
+      const fate = fateOf(key)
+      if (fate === 'ends') left.delete(key)
+      if (fate === 'lacks') response.writeHead(404).end('<Error><Code>NoSuchUpload</Code></Error>')
+      else response.writeHead(204).end()
+    },
+    { log },
+  )
+  return { store, asked, logged }
+}
+
+t.test('an upload that is listed and does not exist holds nothing up', async (t) => {
+  const keys = ['m/a', 'm/b', 'm/c', 'm/d', 'm/e']
+  const { store, asked, logged } = await listing(t, keys, (key) => (key > 'm/c' ? 'ends' : 'lacks'))
+  t.equal(await store.deletePrefix('m/'), 2, 'what is behind it is deleted, and alone counts')
+  t.equal(asked.length, 11)
+  t.match(logged, [{ level: 'warn', key: 'm/a', uploads: 3 }])
+  t.equal(await store.deletePrefix('m/'), 0)
+  await store.deleteForGood('m/b')
+  t.match(logged.at(-1), { key: 'm/b', uploads: 1 })
+})
+
+t.test('an upload that is aborted and listed for ever is an outage', async (t) => {
+  const { store, asked } = await listing(t, ['m/a'], () => 'keeps')
+  await t.rejects(store.deletePrefix('m/'), { code: 'Unavailable', message: /still lists an aborted upload of m\/a/ })
+  await t.rejects(store.deleteForGood('m/a'), { code: 'Unavailable' })
+  t.equal(asked.length, 6)
+})
+
+t.test('an object that is deleted and listed for ever is an outage', async (t) => {
+  const version = '<Version><Key>m/a</Key><VersionId>null</VersionId></Version>'
+  let deletions = 0
+  const store = await misbehaving(t, (request, response) => {
+    const query = new URL(request.url ?? '', 'http://store').searchParams
+    if (query.has('delete')) deletions++
+    const uploads = '<ListMultipartUploadsResult><IsTruncated>false</IsTruncated></ListMultipartUploadsResult>'
+    const versions = `<ListVersionsResult>${version}</ListVersionsResult>`
+    response.writeHead(200).end(query.has('uploads') ? uploads : query.has('versions') ? versions : '<Result></Result>')
+  })
+  await t.rejects(store.deletePrefix('m/'), { code: 'Unavailable', message: /still lists m\/a/ })
+  t.equal(deletions, 3)
+})
+
+t.test('a bucket that locks what is put takes what is in memory', async (t) => {
+  // As Amazon S3, where the bucket has a default retention.
+  const store = await misbehaving(t, (request, response) => {
+    void buffer(request).then((body) => {
+      const md5 = createHash('md5').update(body).digest('base64')
+      const isRight = request.headers['content-md5'] === md5
+      response.writeHead(isRight ? 200 : 400, { etag: '"x"' })
+      response.end(isRight ? '' : '<Error><Code>InvalidRequest</Code></Error>')
+    })
+  })
+  t.match(await store.put('a', 'text', textType), { size: 4 })
+  t.match(await store.put('a', Buffer.alloc(100), textType), { size: 100 })
+  await t.rejects(store.put('a', zeros(10), { ...textType, size: 10 }), { code: 'Unavailable' }, 'and no stream')
 })
 
 t.test('a copy that fails after it was answered has failed', async (t) => {
