@@ -44,6 +44,7 @@ t.test('times come with any offset and leave in one form', async (t) => {
   const wrong = (value: unknown) =>
     z.object({ at: inputTime() }).safeParse({ at: value }).error?.issues[0]?.message ?? ''
   t.match(wrong('2026-11-21T10:30:00'), 'is not a time with an offset')
+  t.equal(wrong('0001-01-01T00:00:00Z'), 'must be between the years 1000 and 9999')
   t.match(wrong(undefined), /received undefined$/, 'what is missing is called so')
   t.equal(outputTime().safeParse(timestamp(new Date())).success, true)
   t.equal(timestamp(null), null)
