@@ -98,6 +98,23 @@ export const bodyIds = <K extends IdKind>(kind: K, max: number) =>
     )
 const notLike = (kind: IdKind) => `is not an id like ${PREFIXES[kind]}_…`
 
+/**
+ * A field of a body that may be left out, or null: generated clients write null for a field without a value. For fields whose
+ * null means nothing of its own.
+ */
+export const optional = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
+
+/** The same with a value in its place. */
+export const withDefault = <T extends z.ZodType>(schema: T, value: z.output<T>) =>
+  schema
+    .nullish()
+    .transform((given) => given ?? value)
+    // Said as metadata, zod would leave it out: it is that of the value before the transformation.
+    .meta({
+      override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) =>
+        void Object.assign(jsonSchema, { default: value }),
+    })
+
 /** An id in a response. Handlers give the UUID. */
 export const outputId = <K extends IdKind>(kind: K) =>
   publicId(kind).meta({ pattern: idPattern(kind).source, example: exampleId(kind) })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import * as z from 'zod'
-import { bodyId, inputTime, outputTime, text, timestamp } from '../../../api/requests/schemas.ts'
+import { bodyId, inputTime, optional, outputTime, text, timestamp, withDefault } from '../../../api/requests/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 
 t.test('text is trimmed, NFC, and counted in code points', async (t) => {
@@ -34,6 +34,13 @@ t.test('ids of the right kind only, prefixed or bare', async (t) => {
   t.equal(bodyId('user').parse(uuid), uuid)
   for (const bad of [formatId('media', uuid), 'usr_', `${uuid}0`, 5])
     t.equal(bodyId('user').safeParse(bad).success, false)
+})
+
+t.test('a field that may be left out may be null, and then counts as left out', async (t) => {
+  const body = z.object({ name: optional(text(1, 3)), size: withDefault(z.int(), 8) })
+  for (const given of [{}, { name: null, size: null }]) t.match(body.parse(given), { name: undefined, size: 8 })
+  t.strictSame(body.parse({ name: ' a ', size: 2 }), { name: 'a', size: 2 })
+  t.equal(body.safeParse({ name: '' }).success, false)
 })
 
 t.test('times come with any offset and leave in one form', async (t) => {
