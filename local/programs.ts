@@ -185,8 +185,9 @@ function pageAccounts({ organizations, accounts }: Pick<Demo, 'organizations' | 
   const { member, owner, admin, outsider, platform_admin: platformAdmin } = accounts
   const members = [member, owner, admin, outsider].map(({ name, email, password, organizations: mine }) => {
     const at = organizations.find((o) => o.org_id === mine[0]?.org_id)?.name
-    const role = mine[0]?.role ?? 'member'
-    const label = `${role.replace(/^./, (c) => c.toUpperCase())} of ${at}`
+    const label = mine[0]
+      ? `${mine[0].role.replace(/^./, (c) => c.toUpperCase())} of ${at}`
+      : 'Member of no organization'
     return { label, name, email, password }
   })
   const { name, email, password } = platformAdmin

@@ -1,6 +1,6 @@
-import { upsertUser } from '../api/auth/queries.ts'
+import { findUser, upsertUser } from '../api/auth/queries.ts'
 import type { Database } from '../api/db/db.ts'
-import { addMember, createOrganization } from '../api/features/organizations/commands.ts'
+import { addMemberIn, createOrganization } from '../api/features/organizations/commands.ts'
 import { findMembership } from '../api/permissions/queries.ts'
 import { formatId, type Uuid } from '../lib/contract/ids.ts'
 import type { Role } from '../lib/contract/roles.ts'
@@ -36,8 +36,8 @@ export const identityUsers = (settings: Settings): IdentityUser[] =>
   }))
 
 /**
- * Creates two organizations and their members where they are missing. Can be repeated and interrupted; changes by an
- * administrator are kept.
+ * Creates two organizations and the people where they are missing. Can be repeated and interrupted; what has become of a
+ * person since is kept: another role, a membership that ended, an account that was erased.
  */
 export async function seed(db: Database, settings: Settings): Promise<Pick<Demo, 'organizations' | 'accounts'>> {
   const organizations = await Promise.all(ORGANIZATIONS.map((name) => organizationCalled(db, name)))
@@ -45,9 +45,10 @@ export async function seed(db: Database, settings: Settings): Promise<Pick<Demo,
   for (const name of NAMES) {
     const { id, password } = settings.accounts[name]
     const { email, name: displayName, member } = PEOPLE[name]
-    await ensureUser(db, settings.issuer, { id, email, displayName })
     const orgId = member && organizations[member.of]?.id
-    const role = orgId && (await ensureMember(db, orgId, id, member.role))
+    const membership = orgId && { orgId, role: member.role }
+    await ensurePerson(db, { id, issuer: settings.issuer, email, displayName, membership })
+    const role = orgId && (await db.read({}, (tx) => findMembership(tx, orgId, id)))?.role
     entries.push([
       name,
       {
@@ -75,23 +76,23 @@ async function organizationCalled(db: Database, name: string): Promise<{ id: Uui
   return { id, name }
 }
 
-/** Creates the row that the first sign-in would create, so that a role can be given before it. */
-const ensureUser = (db: Database, issuer: string, user: { id: Uuid; email: string; displayName: string }) =>
-  db.inTransaction({}, (tx) =>
-    upsertUser(tx, {
-      userId: user.id,
-      issuer,
-      subject: user.id,
-      email: user.email,
-      displayName: user.displayName,
-      issuedAt: 0,
-    }),
-  )
-
-async function ensureMember(db: Database, orgId: Uuid, userId: Uuid, role: Role): Promise<Role> {
-  const known = await db.read({}, (tx) => findMembership(tx, orgId, userId))
-  if (known) return known.role
-  return (
-    await addMember(db, { orgId, user: formatId('user', userId), role, issuer: undefined, isErased: async () => false })
-  ).role
+interface NewPerson {
+  id: Uuid
+  issuer: string
+  email: string
+  displayName: string
+  membership: { orgId: Uuid; role: Role } | undefined
 }
+
+/**
+ * Creates the row that the first sign-in would create, with the membership. Both at once: of a person who is known, a
+ * missing membership has ended.
+ */
+const ensurePerson = (db: Database, { id, issuer, email, displayName, membership }: NewPerson): Promise<void> =>
+  db.inTransaction({}, async (tx) => {
+    if (await findUser(tx, id, null)) return
+    await upsertUser(tx, { userId: id, issuer, subject: id, email, displayName, issuedAt: 0 })
+    if (!membership) return
+    const user = formatId('user', id)
+    await addMemberIn(tx, { ...membership, user, issuer: undefined, isErased: async () => false })
+  })

@@ -6,7 +6,7 @@ import type { Actor } from '../requests/actor.ts'
 import type { LastUses } from './last-uses.ts'
 import { tokenCache } from './token-cache.ts'
 import type { Users } from './users.ts'
-import { unauthorized, type VerifierOptions } from './verify-token.ts'
+import { type Claims, unauthorized, type VerifierOptions } from './verify-token.ts'
 
 const BEARER = /^Bearer +([\w.~+/=-]+) *$/i
 
@@ -14,22 +14,33 @@ const BEARER = /^Bearer +([\w.~+/=-]+) *$/i
 export function authenticator(verifier: VerifierOptions, users: Users, lastUses: Pick<LastUses, 'note'>) {
   const verify = tokenCache(verifier)
   let warned = false
-  return async (authorization: string | undefined, request: { log: Log; ip?: string }): Promise<Actor> => {
+  async function verified(authorization: string | undefined, log: Log): Promise<Claims> {
     if (authorization === undefined) throw unauthorized()
     const token = BEARER.exec(authorization)?.[1]
     if (!token) throw unauthorized('invalid')
     const claims = await verify(token).catch((error: unknown) => {
-      logRefusal(error, request.log)
+      logRefusal(error, log)
       throw error
     })
     if (!warned && claims.signIn === null) {
       warned = true
-      request.log.warn(
+      log.warn(
         'tokens have none of sid, origin_jti and auth_time: sessions cannot be signed out one by one, and signing out on all devices lasts only until the next refresh',
       )
     }
+    return claims
+  }
+
+  return async (
+    authorization: string | undefined,
+    request: { log: Log; ip?: string; closedToo?: boolean },
+  ): Promise<Actor> => {
+    const claims = await verified(authorization, request.log)
     const ip = request.ip ?? ''
-    const { isEnded, sessionId } = await users.know(claims, ip)
+    const { isEnded, isClosed, sessionId } = await users.know(claims, ip)
+    if (isClosed && request.closedToo) {
+      return { userId: claims.userId, platformAdmin: false, sessionId: null, isClosed: true }
+    }
     if (isEnded) {
       const session = sessionId === null ? null : formatId('session', sessionId)
       request.log.info({ user_id: claims.userId, session_id: session }, 'token refused: its sign-in has ended')

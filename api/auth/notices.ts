@@ -6,7 +6,7 @@ import { verifiedId } from '../../lib/runtime/standard-webhooks.ts'
 import { insertAudit, type Origin } from '../audit/queries.ts'
 import type { Tx } from '../db/db.ts'
 import type { Context } from '../requests/context.ts'
-import { inputTime, ipAddress, text, verbatim } from '../requests/schemas.ts'
+import { inputTime, ipAddress, optional, text, verbatim } from '../requests/schemas.ts'
 import type { AuthDeps } from './commands.ts'
 import { verifyLogoutToken } from './logout-token.ts'
 import { ensureUserRow, insertNotice } from './notice-queries.ts'
@@ -32,17 +32,17 @@ export const ProviderEvent = z.object({
   data: z
     .object({
       sub: verbatim(255).meta({ description: 'Of the tokens of the user' }),
-      sid: verbatim(255).optional().meta({ description: 'Of the tokens, if they have one' }),
-      origin_jti: verbatim(255).optional(),
-      auth_time: z
-        .int()
-        .min(0)
-        .max(2 ** 40)
-        .optional()
-        .meta({ description: 'Unix seconds, as in the tokens' }),
-      ip_address: ipAddress.optional(),
-      user_agent: text(1, 512).optional(),
-      device_name: text(1, 200).optional(),
+      sid: optional(verbatim(255)).meta({ description: 'Of the tokens, if they have one' }),
+      origin_jti: optional(verbatim(255)),
+      auth_time: optional(
+        z
+          .int()
+          .min(0)
+          .max(2 ** 40),
+      ).meta({ description: 'Unix seconds, as in the tokens' }),
+      ip_address: optional(ipAddress),
+      user_agent: optional(text(1, 512)),
+      device_name: optional(text(1, 200)),
     })
     .meta({ id: 'ProviderEventData' }),
 })

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { outputArray, outputId, outputTime, text, verbatim } from '../requests/schemas.ts'
+import { optional, outputArray, outputId, outputTime, text, verbatim } from '../requests/schemas.ts'
 
 const seconds = () =>
   z
@@ -9,10 +9,10 @@ const seconds = () =>
     .meta({ description: 'Seconds' })
 
 const device = {
-  device_id: text(1, 200).optional().meta({ description: 'A name that the device gave itself' }),
-  device_name: text(1, 200)
-    .optional()
-    .meta({ description: 'What the user calls the device: shown in the list of sessions' }),
+  device_id: optional(text(1, 200)).meta({ description: 'A name that the device gave itself' }),
+  device_name: optional(text(1, 200)).meta({
+    description: 'What the user calls the device: shown in the list of sessions',
+  }),
 }
 
 export const LoginBody = z.object({
@@ -31,7 +31,7 @@ export const CompleteLoginBody = z.object({
 export type CompleteLoginBody = z.output<typeof CompleteLoginBody>
 export const RefreshBody = z.object({ refresh_token: verbatim(8192) })
 export const LogoutBody = z.object({
-  refresh_token: verbatim(8192).optional().meta({ description: 'Is also revoked at the identity provider' }),
+  refresh_token: optional(verbatim(8192)).meta({ description: 'Is also revoked at the identity provider' }),
 })
 
 export const Tokens = z

@@ -16,6 +16,8 @@ const MOST_SIGN_INS = 1000
 /** What is known of a token's user and sign-in. */
 export interface Known {
   isEnded: boolean
+  /** The account is closed, so every sign-in has ended. */
+  isClosed: boolean
   /** Null where nothing in the token tells its sign-in from others. */
   sessionId: Id<'session'> | null
 }
@@ -85,7 +87,11 @@ export function openUsers({ db, clock, isCurrent, isErased }: UsersOptions): Use
   return {
     async know(claims, ip) {
       const state = await (isCurrent() ? cached(claims, ip) : look(claims, ip))
-      return { isEnded: isEnded(claims, state), sessionId: state.signIn?.id ?? null }
+      return {
+        isEnded: isEnded(claims, state),
+        isClosed: state.notBefore === Number.POSITIVE_INFINITY,
+        sessionId: state.signIn?.id ?? null,
+      }
     },
     isErased,
     forget: (id) => (id === undefined ? seen.clear() : void seen.delete(id)),

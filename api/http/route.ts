@@ -63,6 +63,12 @@ interface Common {
   limit?: LimitClass
   /** The action that the permission service decides on, of the feature's `policy.ts`. Public operations have none. */
   action?: Action
+  /**
+   * Also served to the valid token of a closed account (`actor.isClosed`), which other operations refuse. The handler refuses
+   * what does not concern the closing. Such a request is stored under no Idempotency-Key: nothing is stored about the person
+   * any more.
+   */
+  closedToo?: true
 }
 
 /** Raw replies in the document: the content types of a success, each status with its meaning, headers by status. */

@@ -26,7 +26,10 @@ export interface ServeOptions {
   /** Stores the idempotency keys. */
   db: Database
   /** Turns the Authorization header into an actor, or throws a Problem. */
-  authenticate(authorization: string | undefined, request: { log: Log; ip?: string }): Promise<Actor>
+  authenticate(
+    authorization: string | undefined,
+    request: { log: Log; ip?: string; closedToo?: boolean },
+  ): Promise<Actor>
   /** Records refusals of the permission service. */
   refusals: Refusals
   /** Encrypts what the audit log says about people. */
@@ -55,7 +58,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     if (route.problemPage) state.problemPage = route.problemPage
     if (route.deprecated) res.set(DEPRECATION)
     const isIdentified = !route.public || (route.identifies && req.get('authorization') !== undefined)
-    const actor = isIdentified ? await identify(req, res, options) : NO_ACTOR
+    const actor = isIdentified ? await identify(route, req, res, options) : NO_ACTOR
     if (isIdentified) Object.assign(state, { userId: actor.userId, sessionId: actor.sessionId })
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
@@ -79,7 +82,7 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
   const given = restJoined(req.params)
   const params = checkParams(route, given)
   await admit(route, options, { ...called, given })
-  const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
+  const key = takesIdempotencyKey(route) && !actor.isClosed ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
   const leave = await options.bodies?.enter(route, caller, req, res)
   const input = await readInput(route, req, params, key !== undefined)
   // A document has arrived whole: what follows, such as a slow identity provider, must not hold its slot.
@@ -96,9 +99,14 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
 }
 
 /** A refused request counts against its address: requests with no token or a guessed one must stay cheap to refuse. */
-async function identify(req: Request, res: Response, { authenticate, limits }: ServeOptions): Promise<Actor> {
+async function identify(
+  { closedToo }: Route,
+  req: Request,
+  res: Response,
+  { authenticate, limits }: ServeOptions,
+): Promise<Actor> {
   try {
-    return await authenticate(req.get('authorization'), askedBy(req, res))
+    return await authenticate(req.get('authorization'), askedBy(req, res, closedToo))
   } catch (error) {
     const isRefusal = error instanceof Problem && error.code === 'UNAUTHORIZED'
     if (isRefusal) await limits?.takeUnauthorized({ ip: req.ip ?? '', userId: '' }, res)
@@ -107,11 +115,12 @@ async function identify(req: Request, res: Response, { authenticate, limits }: S
 }
 
 /** The log of a request is made on first use. */
-const askedBy = (req: Request, res: Response) => ({
+const askedBy = (req: Request, res: Response, closedToo?: true) => ({
   get log() {
     return stateOf(res).log
   },
   ip: req.ip ?? '',
+  closedToo: closedToo === true,
 })
 
 /** Decides on an action of kind `caller`: it needs nothing of the input. */

@@ -19,4 +19,6 @@ export interface Actor {
   validUntil?: number
   /** The sign-in of the token, for a change that a sign-out meanwhile has to prevent. */
   signIn?: SignIn
+  /** The account is closed: only for an operation that says `closedToo`. */
+  isClosed?: true
 }

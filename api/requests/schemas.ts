@@ -98,6 +98,23 @@ export const bodyIds = <K extends IdKind>(kind: K, max: number) =>
     )
 const notLike = (kind: IdKind) => `is not an id like ${PREFIXES[kind]}_…`
 
+/**
+ * A field of a body that may be left out, or null: generated clients write null for a field without a value. For fields whose
+ * null means nothing of its own.
+ */
+export const optional = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
+
+/** The same with a value in its place. */
+export const withDefault = <T extends z.ZodType>(schema: T, value: z.output<T>) =>
+  schema
+    .nullish()
+    .transform((given) => given ?? value)
+    // Said as metadata, zod would leave it out: it is that of the value before the transformation.
+    .meta({
+      override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) =>
+        void Object.assign(jsonSchema, { default: value }),
+    })
+
 /** An id in a response. Handlers give the UUID. */
 export const outputId = <K extends IdKind>(kind: K) =>
   publicId(kind).meta({ pattern: idPattern(kind).source, example: exampleId(kind) })
@@ -144,9 +161,14 @@ export const inputTime = () =>
     })
     .meta({ example: '2026-11-21T09:30:00Z' })
     .transform((text) => new Date(text))
-    .refine((time) => time >= FIRST_TIME && time <= LAST_TIME, 'must be between the years 1 and 9999')
-// Postgres has no year 0, and responses write years with four digits.
-const FIRST_TIME = new Date('0001-01-01T00:00:00Z')
+    .refine(isStorable, 'must be between the years 1000 and 9999')
+
+/**
+ * Whether a time is the same when it is read again, and has four digits in a response. JavaScript reads the years 1 to 99,
+ * as Postgres writes them, as 1950 to 2049. The zero value of .NET, Go and Swift is in the year 1.
+ */
+export const isStorable = (time: Date): boolean => time >= FIRST_TIME && time <= LAST_TIME
+const FIRST_TIME = new Date('1000-01-01T00:00:00Z')
 const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 
 /** An address of IPv4 or IPv6. */

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { isCaptureTime } from '../runtime/capture-time.ts'
 
 type Tags = Readonly<Record<string, string>>
 
@@ -7,13 +8,21 @@ const Instant = z.iso.datetime({ offset: true })
 const first = (tags: Tags, ...names: string[]): string | undefined =>
   names.map((name) => tags[name]).find((value) => value !== undefined && value.trim() !== '')
 
-/** When the video was captured. Cameras without a clock write the epoch of their container, which counts as no date. */
+/** By name, and from when on it counts: cameras without a clock write a time near the epoch of their container. */
+const TIMES: readonly [name: string, from: number][] = [
+  ['com.apple.quicktime.creationdate', Number.NEGATIVE_INFINITY],
+  ['creation_time', Date.UTC(1980)],
+  ['date', Number.NEGATIVE_INFINITY],
+]
+
+/** When the video was captured. A digitized film says it in the tags that people and programs for editing write. */
 export function capturedAtOf(tags: Tags): string | null {
-  const text = first(tags, 'com.apple.quicktime.creationdate', 'creation_time', 'date')
-  if (!text) return null
-  const iso = text.trim().replace(/([+-]\d\d)(\d\d)$/, '$1:$2')
-  if (!Instant.safeParse(iso).success || Number.isNaN(Date.parse(iso))) return null
-  return Date.parse(iso) < Date.UTC(1980) ? null : iso
+  for (const [name, from] of TIMES) {
+    const iso = (tags[name] ?? '').trim().replace(/([+-]\d\d)(\d\d)$/, '$1:$2')
+    const at = new Date(iso)
+    if (Instant.safeParse(iso).success && isCaptureTime(at) && at.getTime() >= from) return iso
+  }
+  return null
 }
 
 export const cameraOf = (tags: Tags) => ({

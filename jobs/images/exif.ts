@@ -32,10 +32,26 @@ export function parseExif(tiff: Buffer | null): Block {
     const { bigEndian: _, ...directories } = readExif(block)
     const names = Object.values(directories).flatMap((tags) => Object.keys(tags ?? {}))
     const { Image, Photo, GPSInfo } = directories
-    return { image: Image ?? {}, photo: Photo ?? {}, gps: GPSInfo ?? {}, isReadable: true, names }
+    return {
+      image: written(Image ?? {}, block),
+      photo: written(Photo ?? {}, block),
+      gps: GPSInfo ?? {},
+      isReadable: true,
+      names,
+    }
   } catch {
     return { ...NONE, isReadable: false }
   }
+}
+
+/**
+ * Without the times that are not in the block as they were read. The reader takes zeros for a day in 1899, the year 1 for
+ * 1901, and a day that does not exist for a later one.
+ */
+function written(tags: Tags, block: Buffer): Tags {
+  const isWritten = (value: unknown) =>
+    !(value instanceof Date) || block.includes(value.toISOString().slice(0, 19).replaceAll('-', ':').replace('T', ' '))
+  return Object.fromEntries(Object.entries(tags).filter(([, value]) => isWritten(value)))
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { ImageManifest } from '../../lib/contract/manifest.ts'
+import { isCaptureTime } from '../runtime/capture-time.ts'
 import type { Exif } from './exif.ts'
 
 type Facts = Pick<ImageManifest['source'], 'capturedAt' | 'camera' | 'location' | 'exif'>
@@ -35,11 +36,8 @@ function capturedAtOf(exif: Exif): string | null {
 
 const isDate = (value: unknown): value is Date => value instanceof Date && !Number.isNaN(value.getTime())
 
-/** Cameras without a clock write the year they were made for, or zeros. */
-function plausible(local: Date, offset: string): string | null {
-  const year = local.getUTCFullYear()
-  return year < 1980 || year > 9999 ? null : local.toISOString().replace(/(\.000)?Z$/, offset)
-}
+const plausible = (local: Date, offset: string): string | null =>
+  isCaptureTime(local) ? local.toISOString().replace(/(\.000)?Z$/, offset) : null
 
 function offsetText(text: string | null): string | undefined {
   const [, sign, hours, minutes] = /^([+-])(\d\d):(\d\d)$/.exec(text ?? '') ?? []
@@ -57,6 +55,9 @@ function offsetByGps(local: Date, gps: number | null): string | undefined {
   return `${minutes < 0 ? '-' : '+'}${String(hours).padStart(2, '0')}:${String(rest).padStart(2, '0')}`
 }
 
+/** GPS counts from 6 January 1980. Receivers without a position fix write that day, or zeros, which become a day in 1899. */
+const GPS_EPOCH_ENDS = Date.UTC(1980, 0, 7)
+
 function gpsTimeOf({ gps }: Exif): number | null {
   const [, year, month, day] = /^(\d{4}):(\d\d):(\d\d)$/.exec(textOf(gps['GPSDateStamp']) ?? '') ?? []
   const time = numbersOf(gps['GPSTimeStamp'])
@@ -64,7 +65,7 @@ function gpsTimeOf({ gps }: Exif): number | null {
   if (year === undefined || hours === undefined || minutes === undefined || seconds === undefined) return null
   const at =
     Date.UTC(Number(year), Number(month) - 1, Number(day)) + (hours * 3600 + minutes * 60 + Math.floor(seconds)) * 1000
-  return Number.isFinite(at) ? at : null
+  return at >= GPS_EPOCH_ENDS ? at : null
 }
 
 /** Phones without a position fix write 0,0, which counts as none. */

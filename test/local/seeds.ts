@@ -2,8 +2,9 @@ import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { closeAccount } from '../../api/features/erasure/commands.ts'
 import { changeRole } from '../../api/features/organizations/commands.ts'
-import { parseId } from '../../lib/contract/ids.ts'
+import { newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { identityUsers, seed } from '../../local/seeds.ts'
 import { openSettings } from '../../local/settings.ts'
 import { testDatabase } from '../support/database.ts'
@@ -54,4 +55,30 @@ t.test('a second time makes nothing new and undoes no change', async (t) => {
   t.equal(await count(), rows)
   t.equal(after.accounts.member.organizations[0]?.role, 'admin')
   t.strictSame(after.organizations, before.organizations)
+})
+
+t.test('a membership that ended and an account that was erased stay so', async (t) => {
+  const { accounts } = await seed(worker, settings)
+  const idOf = (name: keyof typeof accounts): Uuid => parseId('user', accounts[name].user_id) ?? ''
+  await admin.query('delete from memberships where user_id = $1', [idOf('outsider')])
+  const erasure = {
+    id: newUuid(),
+    userId: idOf('member'),
+    askedBy: 'user',
+    administratorId: null,
+    reason: null,
+  } as const
+  await worker.inTransaction({ user: erasure.userId }, (tx) => closeAccount(tx, erasure, 'key'))
+  const after = await seed(worker, settings)
+  t.strictSame(
+    Object.entries(after.accounts).map(([name, { organizations }]) => [name, organizations.map(({ role }) => role)]),
+    [
+      ['owner', ['owner']],
+      ['member', []],
+      ['admin', ['admin']],
+      ['outsider', []],
+      ['platform_admin', []],
+    ],
+  )
+  t.strictSame(after.organizations, (await seed(worker, settings)).organizations)
 })

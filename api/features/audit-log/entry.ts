@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { outputArray, outputId, outputTime } from '../../requests/schemas.ts'
+import { optional, outputArray, outputId, outputTime, withDefault } from '../../requests/schemas.ts'
 import { AuditFilter, isRange, RANGE_ISSUE } from './filter.ts'
 
 export const LIMIT = { default: 50, max: 200 } as const
@@ -7,12 +7,10 @@ export const LIMIT = { default: 50, max: 200 } as const
 const MOST = 2 ** 50
 
 export const QueryAudit = AuditFilter.extend({
-  limit: z.int().min(1).max(LIMIT.max).default(LIMIT.default).meta({ description: 'Maximum number of entries' }),
-  cursor: z
-    .string()
-    .max(2048)
-    .optional()
-    .meta({ description: '`next_cursor` of the previous page; valid for 24 hours and for the same filter only' }),
+  limit: withDefault(z.int().min(1).max(LIMIT.max), LIMIT.default).meta({ description: 'Maximum number of entries' }),
+  cursor: optional(z.string().max(2048)).meta({
+    description: '`next_cursor` of the previous page; valid for 24 hours and for the same filter only',
+  }),
 }).refine(isRange, RANGE_ISSUE)
 export type QueryAudit = z.output<typeof QueryAudit>
 

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { type Id, type IdKind, PREFIXES, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { AUDIT_ACTIONS, type AuditAction } from '../../audit/queries.ts'
-import { bodyId, inputTime, ipAddress, text } from '../../requests/schemas.ts'
+import { bodyId, inputTime, ipAddress, optional, text } from '../../requests/schemas.ts'
 
 const RESULTS = ['success', 'failure', 'denied'] as const
 const ACTIONS = Object.keys(AUDIT_ACTIONS) as [AuditAction, ...AuditAction[]]
@@ -18,34 +18,33 @@ export function uuidOf(given: string): Uuid | undefined {
 
 /** Only entries that match all of these. */
 export const AuditFilter = z.object({
-  actor_id: bodyId('user').optional(),
-  org_id: bodyId('organization').optional(),
-  action: z
-    .array(z.enum(ACTIONS).meta({ id: 'AuditAction' }))
-    .min(1)
-    .max(ACTIONS.length)
-    .optional()
-    .meta({ description: 'Any of these' }),
-  result: z.enum(RESULTS).meta({ id: 'AuditResult' }).optional(),
-  resource_type: text(1, 50).optional().meta({ example: 'media' }),
-  resource_id: text(1, 100)
-    .transform((given, ctx): Uuid => {
+  actor_id: optional(bodyId('user')),
+  org_id: optional(bodyId('organization')),
+  action: optional(
+    z
+      .array(z.enum(ACTIONS).meta({ id: 'AuditAction' }))
+      .min(1)
+      .max(ACTIONS.length),
+  ).meta({ description: 'Any of these' }),
+  result: optional(z.enum(RESULTS).meta({ id: 'AuditResult' })),
+  resource_type: optional(text(1, 50)).meta({ example: 'media' }),
+  resource_id: optional(
+    text(1, 100).transform((given, ctx): Uuid => {
       const uuid = uuidOf(given)
       if (uuid) return uuid
       ctx.addIssue({ code: 'custom', message: 'is not an id' })
       return z.NEVER
-    })
-    .optional()
-    .meta({ description: 'An id of any kind, with its prefix or as a bare UUID' }),
-  ip_address: ipAddress
-    .optional()
-    .meta({ description: 'Of the client. An IPv6 address finds all entries of its /64.', example: '203.0.113.7' }),
-  from: inputTime().optional().meta({ description: 'The earliest time' }),
-  to: inputTime().optional().meta({ description: 'Entries before this time' }),
-  include_unsealed: z
-    .boolean()
-    .optional()
-    .meta({ description: 'Also entries that are not yet sealed: those after `sealed_until`, for the most part' }),
+    }),
+  ).meta({ description: 'An id of any kind, with its prefix or as a bare UUID' }),
+  ip_address: optional(ipAddress).meta({
+    description: 'Of the client. An IPv6 address finds all entries of its /64.',
+    example: '203.0.113.7',
+  }),
+  from: optional(inputTime()).meta({ description: 'The earliest time' }),
+  to: optional(inputTime()).meta({ description: 'Entries before this time' }),
+  include_unsealed: optional(z.boolean()).meta({
+    description: 'Also entries that are not yet sealed: those after `sealed_until`, for the most part',
+  }),
 })
 
 export const isRange = ({ from, to }: { from?: Date | undefined; to?: Date | undefined }) =>

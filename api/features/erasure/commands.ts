@@ -3,6 +3,7 @@ import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { type FieldIssue, notFound, Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import { insertAudit, type Origin } from '../../audit/queries.ts'
+import { unauthorized } from '../../auth/verify-token.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import { followToken, ledgerName } from '../../personal/ledger-name.ts'
 import type { Actor } from '../../requests/actor.ts'
@@ -57,6 +58,13 @@ export async function requestErasure(
       if (!(error instanceof MembershipsChanged) || tried === TRIES) throw error
     }
   }
+}
+
+/** What a closed account may still ask for: the erasure that it requested itself, whose answer may have been lost. */
+export async function findOwnErasure(db: Database, userId: Uuid, wanted: Uuid): Promise<ErasureRow> {
+  const row = wanted === userId ? await db.read({}, (tx) => findErasure(tx, { userId })) : undefined
+  if (row?.askedBy !== 'user') throw unauthorized('revoked')
+  return row
 }
 
 /** `request`: refuses the last owner of an organization. Without one, after a restore, another member becomes the owner. */

@@ -1,13 +1,13 @@
 import * as z from 'zod'
-import { bodyId, exampleId, outputId, outputTime, text, timestamp } from '../../requests/schemas.ts'
+import { bodyId, exampleId, optional, outputId, outputTime, text, timestamp } from '../../requests/schemas.ts'
 import type { ErasureRow, ErasureStepRow } from './queries.ts'
 
 export type StepDone = ErasureStepRow
 
 export const NewErasureBody = z.object({
-  user_id: bodyId('user')
-    .optional()
-    .meta({ description: 'The caller unless given. Another user: for platform administrators (`ROLE_ADMIN`)' }),
+  user_id: optional(bodyId('user')).meta({
+    description: 'The caller unless given. Another user: for platform administrators (`ROLE_ADMIN`)',
+  }),
   confirm: z.literal(true).meta({
     description: 'That the erasure is wanted: it cannot be undone. Only `true` is accepted',
     // As a constant, openapi-generator for Java makes a class of it that does not compile.

@@ -4,7 +4,7 @@ import { completed, publicRoute, type Route, route } from '../../http/route.ts'
 import { permitCaller } from '../../permissions/permit.ts'
 import { followToken } from '../../personal/ledger-name.ts'
 import { exampleId, pathId } from '../../requests/schemas.ts'
-import { requestErasure, showErasure } from './commands.ts'
+import { findOwnErasure, requestErasure, showErasure } from './commands.ts'
 import {
   Erasure,
   erasureExample,
@@ -30,8 +30,9 @@ export function erasureRoutes({ db, config, refusals, recheckSignIns }: ApiDeps)
     limit: 'anonymize',
     summary: 'Erase an account with everything the person has left',
     description:
-      'The caller’s own account, or another one by a platform administrator (`ROLE_ADMIN`; other callers get 404). It cannot be undone. From the answer on no one can sign in with the account, and its tokens, sessions and event streams have ended; media items, comments, reactions, invitations and notifications are erased in the background. docs/privacy.md says what goes and what stays. The last owner of an organization with other members has to make another member an owner first: `CONFLICT` names the organizations. A repeat returns the same erasure.',
+      'The caller’s own account, or another one by a platform administrator (`ROLE_ADMIN`; other callers get 404). It cannot be undone. From the answer on no one can sign in with the account, and its tokens, sessions and event streams have ended; media items, comments, reactions, invitations and notifications are erased in the background. docs/privacy.md says what goes and what stays. The last owner of an organization with other members has to make another member an owner first: `CONFLICT` names the organizations. A repeat returns the same erasure: after an answer that was lost, the account itself can repeat the request until its access token expires.',
     action: erasureActions.eraseOwn,
+    closedToo: true,
     problems: ['NOT_FOUND', 'CONFLICT'],
     body: NewErasureBody,
     status: 201,
@@ -40,6 +41,7 @@ export function erasureRoutes({ db, config, refusals, recheckSignIns }: ApiDeps)
     examples: { request: { user_id: exampleId('user'), confirm: true }, response: startedExample },
     async handle({ actor, context, body }) {
       const userId = body.user_id ?? actor.userId
+      if (actor.isClosed) return { data: toStored(await findOwnErasure(db, actor.userId, userId)), status: 200 }
       if (userId !== actor.userId) await permitCaller(erasureActions.eraseOther, { actor, context }, refusals)
       const { row, isNew } = await requestErasure(deps(), { actor, context }, { userId, reason: body.reason ?? null })
       // The notification of the database may arrive after the answer.

@@ -73,27 +73,28 @@ export function announceJoined(
 }
 
 /** Succeeds if the user has the role already. Another role is a CONFLICT: `changeRole` changes roles. */
-export function addMember(db: Database, command: AddMember): Promise<Member & { added: boolean }> {
-  return db.inTransaction({}, async (tx) => {
-    await lockOrFail(tx, command.orgId)
-    const userId = (await findUser(tx, command.user, command.issuer)) ?? (await makeUser(tx, command))
-    const member = { orgId: command.orgId, userId, role: command.role }
-    const known = await findMembership(tx, command.orgId, userId)
-    if (known?.role === command.role) return { ...known, added: false }
-    if (known) throw new Problem('CONFLICT', `The user is already a member, as ${known.role}; change the role instead`)
-    const joinedAt = await insertMembership(tx, member)
-    const { announce } = changesOf(tx, { orgId: command.orgId, ...BY_ADMIN })
-    await announceJoined(announce, member, joinedAt)
-    await insertAudit(tx, {
-      ...BY_ADMIN,
-      orgId: command.orgId,
-      action: 'MEMBER_INVITE',
-      resourceType: 'user',
-      resourceId: userId,
-      details: { operation: 'add', role: command.role },
-    })
-    return { ...member, added: true }
+export const addMember = (db: Database, command: AddMember): Promise<Member & { added: boolean }> =>
+  db.inTransaction({}, (tx) => addMemberIn(tx, command))
+
+export async function addMemberIn(tx: Tx, command: AddMember): Promise<Member & { added: boolean }> {
+  await lockOrFail(tx, command.orgId)
+  const userId = (await findUser(tx, command.user, command.issuer)) ?? (await makeUser(tx, command))
+  const member = { orgId: command.orgId, userId, role: command.role }
+  const known = await findMembership(tx, command.orgId, userId)
+  if (known?.role === command.role) return { ...known, added: false }
+  if (known) throw new Problem('CONFLICT', `The user is already a member, as ${known.role}; change the role instead`)
+  const joinedAt = await insertMembership(tx, member)
+  const { announce } = changesOf(tx, { orgId: command.orgId, ...BY_ADMIN })
+  await announceJoined(announce, member, joinedAt)
+  await insertAudit(tx, {
+    ...BY_ADMIN,
+    orgId: command.orgId,
+    action: 'MEMBER_INVITE',
+    resourceType: 'user',
+    resourceId: userId,
+    details: { operation: 'add', role: command.role },
   })
+  return { ...member, added: true }
 }
 
 export function changeRole(db: Database, command: Omit<AddMember, 'isErased'>): Promise<Member> {

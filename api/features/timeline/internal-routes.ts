@@ -5,7 +5,7 @@ import { organizationOf } from '../../db/organization-of.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { internal, type Route, route } from '../../http/route.ts'
 import { fact, onCaller } from '../../permissions/rule.ts'
-import { bodyId, exampleId, inputTime, outputId, pathId, text } from '../../requests/schemas.ts'
+import { bodyId, exampleId, inputTime, optional, outputId, pathId, text } from '../../requests/schemas.ts'
 import { hideItem, insertItem } from './commands.ts'
 import { RefType, TimelineType } from './timeline-item.ts'
 
@@ -25,11 +25,10 @@ const NewItem = z
     org_id: bodyId('organization').meta({ description: 'The organization in whose timeline the item is' }),
     ref_type: RefType,
     ref_id: z.string().max(64).meta({ description: 'Identifier of what the item is about, of the kind in `ref_type`' }),
-    summary: text(1, 200).optional(),
-    created_at: inputTime()
-      .refine((time) => time.getTime() <= Date.now() + CLOCKS_MS, 'must not be in the future')
-      .optional()
-      .meta({ description: 'When it happened; now by default. A `member_joined` item has the time of the membership' }),
+    summary: optional(text(1, 200)),
+    created_at: optional(
+      inputTime().refine((time) => time.getTime() <= Date.now() + CLOCKS_MS, 'must not be in the future'),
+    ).meta({ description: 'When it happened; now by default. A `member_joined` item has the time of the membership' }),
     dedupe_key: text(1, 200).meta({
       description: 'A repeat with the same key in the same organization inserts nothing',
     }),

@@ -1,6 +1,6 @@
 import t from 'tap'
 import * as z from 'zod'
-import { bodyId, inputTime, outputTime, text, timestamp } from '../../../api/requests/schemas.ts'
+import { bodyId, inputTime, optional, outputTime, text, timestamp, withDefault } from '../../../api/requests/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 
 t.test('text is trimmed, NFC, and counted in code points', async (t) => {
@@ -36,6 +36,13 @@ t.test('ids of the right kind only, prefixed or bare', async (t) => {
     t.equal(bodyId('user').safeParse(bad).success, false)
 })
 
+t.test('a field that may be left out may be null, and then counts as left out', async (t) => {
+  const body = z.object({ name: optional(text(1, 3)), size: withDefault(z.int(), 8) })
+  for (const given of [{}, { name: null, size: null }]) t.match(body.parse(given), { name: undefined, size: 8 })
+  t.strictSame(body.parse({ name: ' a ', size: 2 }), { name: 'a', size: 2 })
+  t.equal(body.safeParse({ name: '' }).success, false)
+})
+
 t.test('times come with any offset and leave in one form', async (t) => {
   t.strictSame(inputTime().parse('2026-11-21T10:30:00.5+01:00'), new Date('2026-11-21T09:30:00.500Z'))
   for (const bad of ['2026-11-21', '2026-11-21T10:30:00', '2026-13-01T00:00:00Z', 'now', 0]) {
@@ -44,6 +51,7 @@ t.test('times come with any offset and leave in one form', async (t) => {
   const wrong = (value: unknown) =>
     z.object({ at: inputTime() }).safeParse({ at: value }).error?.issues[0]?.message ?? ''
   t.match(wrong('2026-11-21T10:30:00'), 'is not a time with an offset')
+  t.equal(wrong('0001-01-01T00:00:00Z'), 'must be between the years 1000 and 9999')
   t.match(wrong(undefined), /received undefined$/, 'what is missing is called so')
   t.equal(outputTime().safeParse(timestamp(new Date())).success, true)
   t.equal(timestamp(null), null)

@@ -190,6 +190,18 @@ t.test('a time of capture keeps its offset, and the epoch of a camera without a 
     t.equal(capturedAtOf({ creation_time: bad }), null)
   }
 })
+t.test(
+  'a digitized film has the time that its tags say, and the clock of its container counts from 1980',
+  async (t) => {
+    const [then, now] = ['1974-05-17T12:20:30Z', '2015-03-02T10:00:00.000000Z']
+    t.equal(capturedAtOf({ 'com.apple.quicktime.creationdate': then, creation_time: now }), then)
+    t.equal(capturedAtOf({ creation_time: '1904-01-01T00:00:00.000000Z', date: then }), then)
+    t.equal(capturedAtOf({ 'com.apple.quicktime.creationdate': '1970-01-01T00:00:00Z', creation_time: now }), now)
+    t.equal(capturedAtOf({ creation_time: then }), null, 'a clock that was set to no date')
+    t.equal(capturedAtOf({ date: '1970-01-01T01:00:00+0100' }), null)
+    t.equal(capturedAtOf({ date: '1825-01-01T00:00:00Z' }), null)
+  },
+)
 t.test('a place is read in degrees, and 0,0 is no place', async (t) => {
   t.strictSame(locationOf({ location: '-33.8688+151.2093/' }), { latitude: -33.8688, longitude: 151.2093 })
   for (const bad of ['+00.0000+000.0000/', '+91.0+000.0/', '+10.0+181.0/', 'Berlin', ''])

@@ -1,5 +1,7 @@
 import t from 'tap'
+import { parseExif } from '../../../jobs/images/exif.ts'
 import { factsOf, orientationOf } from '../../../jobs/images/facts.ts'
+import { tiffOf } from '../../support/pictures.ts'
 
 const none = { image: {}, photo: {}, gps: {} }
 const noon = new Date(Date.UTC(2024, 4, 17, 12, 20, 30))
@@ -23,9 +25,32 @@ t.test('the time of capture has the offset that is known best', (t) => {
   t.equal(at({}, gpsAt(9, 5)), '2024-05-17T09:05:12Z', 'the time of the GPS alone')
   t.equal(at({}, {}, { DateTime: noon }), '2024-05-17T12:20:30Z')
   t.equal(at({ DateTimeOriginal: new Date(Number.NaN) }), null)
-  t.equal(at({ DateTimeOriginal: new Date(Date.UTC(1970, 0, 1)) }), null, 'a camera without a clock')
+  t.equal(at({}, gpsAt(9, 5, '1980:01:06')), null, 'a GPS without a fix')
+  t.equal(at({}, gpsAt(0, 0, '0000:00:00')), null, 'a GPS that writes zeros')
   t.equal(at({}), null)
   t.end()
+})
+
+t.test('a scan has the time of its print, and a clock that was never set has none', async (t) => {
+  const at = async (DateTimeOriginal: string) =>
+    factsOf(parseExif(await tiffOf({ IFD2: { DateTimeOriginal } }))).capturedAt
+  for (const [text, captured] of [
+    ['1826:07:01 09:00:00', '1826-07-01T09:00:00Z'],
+    ['1974:05:17 12:20:30', '1974-05-17T12:20:30Z'],
+    ['1980:01:01 00:14:00', '1980-01-01T00:14:00Z'],
+    ['2000:01:01 00:00:00', '2000-01-01T00:00:00Z'],
+    ['1825:12:31 23:59:59', null],
+    ['1904:01:01 00:00:00', null],
+    ['1970:01:01 00:00:00', null],
+    ['1980:01:01 00:00:00', null],
+    ['0000:00:00 00:00:00', null],
+    ['0000:01:01 00:00:00', null],
+    ['0001:01:01 00:00:00', null],
+    ['2024:02:30 12:00:00', null],
+    ['    :  :     :  :  ', null],
+  ] as const) {
+    t.equal(await at(text), captured, text)
+  }
 })
 
 t.test('a place is a place on earth', (t) => {

@@ -3,6 +3,7 @@ import type { Manifest } from '../../../../lib/contract/manifest.ts'
 import type { Tx } from '../../../db/db.ts'
 import { and, asc, eq, getTableColumns, inArray, isNotNull, isNull, or, sql } from '../../../db/orm.ts'
 import { type ConversionError, type MediaRow, media } from '../../../db/schema/media.ts'
+import { isStorable } from '../../../requests/schemas.ts'
 import type { RunKey, RunRow, RunTable } from '../../../worker/runs/kind.ts'
 import { type FoundMedia, livePhotoVideo } from '../queries.ts'
 import type { TranscodeJobObject } from './facts.ts'
@@ -92,11 +93,10 @@ function made(manifest: Manifest) {
   }
 }
 
-/** Null for a time that RFC 3339 cannot say in UTC, such as an offset before the first year. */
+/** Null for a time that responses cannot show, such as one that its offset moves into the year 10000. */
 function momentOf(text: string | null): Date | null {
   const moment = new Date(text ?? '')
-  const year = moment.getUTCFullYear()
-  return year >= 1 && year <= 9999 ? moment : null
+  return isStorable(moment) ? moment : null
 }
 
 /** What the event about a conversion says. */

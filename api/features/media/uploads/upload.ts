@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { sizeText } from '../../../../lib/contract/size.ts'
 import { Can } from '../../../permissions/can.ts'
-import { bodyId, outputId, outputTime, text } from '../../../requests/schemas.ts'
+import { bodyId, outputId, outputTime, text, withDefault } from '../../../requests/schemas.ts'
 import { FileSize, MimeType, PairingFields } from '../media.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
 
@@ -17,11 +17,13 @@ export const StartUpload = z.object({
   filename: text(1, 255),
   mime_type: MimeType,
   file_size_bytes: z.int().min(1, 'must be at least 1').meta({ maximum: UPLOAD_LIMITS.fileBytes }),
-  chunk_size_bytes: z
-    .int()
-    .min(1, 'must be at least 1')
-    .max(UPLOAD_LIMITS.chunkBytes, `must be at most ${sizeText(UPLOAD_LIMITS.chunkBytes)}`)
-    .default(UPLOAD_LIMITS.defaultChunkBytes),
+  chunk_size_bytes: withDefault(
+    z
+      .int()
+      .min(1, 'must be at least 1')
+      .max(UPLOAD_LIMITS.chunkBytes, `must be at most ${sizeText(UPLOAD_LIMITS.chunkBytes)}`),
+    UPLOAD_LIMITS.defaultChunkBytes,
+  ),
   checksum_sha256: Checksum.nullish().meta({
     description: 'SHA-256 of the whole file; the API refuses the merge when it differs',
   }),

@@ -1,6 +1,6 @@
 import { ECDH } from 'node:crypto'
 import * as z from 'zod'
-import { outputArray, outputId, outputTime } from '../../../requests/schemas.ts'
+import { optional, outputArray, outputId, outputTime } from '../../../requests/schemas.ts'
 import { DEVICE_KINDS } from './queries.ts'
 
 export const MAX_DEVICES = 20
@@ -50,19 +50,17 @@ const PushKeys = z
 export const GivenDevice = z
   .object({
     kind: Kind,
-    endpoint: z
-      .url({ protocol: /^https$/ })
-      .max(2048)
-      .optional()
-      .meta({ description: 'Of `PushSubscription.toJSON()`. Required for `webpush`' }),
-    keys: PushKeys.optional().meta({ description: 'Required for `webpush`' }),
-    token: z
-      .string()
-      .min(1)
-      .max(4096)
-      .regex(/^[\w:.-]+$/, 'is not a token of Firebase')
-      .optional()
-      .meta({ description: 'The registration token of the app. Required for `fcm`' }),
+    endpoint: optional(z.url({ protocol: /^https$/ }).max(2048)).meta({
+      description: 'Of `PushSubscription.toJSON()`. Required for `webpush`',
+    }),
+    keys: optional(PushKeys).meta({ description: 'Required for `webpush`' }),
+    token: optional(
+      z
+        .string()
+        .min(1)
+        .max(4096)
+        .regex(/^[\w:.-]+$/, 'is not a token of Firebase'),
+    ).meta({ description: 'The registration token of the app. Required for `fcm`' }),
   })
   .superRefine((given, ctx) => {
     const wanted = FIELDS[given.kind]

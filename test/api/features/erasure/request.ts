@@ -138,6 +138,47 @@ t.test('a repeat, and two requests at once, are one erasure', async (t) => {
   t.match((await follow(first.data.anonymization_id, undefined, platformAdmin)).data, { reason: 'asked by letter' })
 })
 
+t.test('an account whose answer was lost repeats its own request, and nothing else', async (t) => {
+  const person = await aMember()
+  const key = { 'idempotency-key': 'lost' }
+  const first = await erase(person, { confirm: true }, key)
+  t.equal(first.status, 201)
+  const keys = () => sql('select * from idempotency_keys where user_id = $1', [person.id])
+  const before = await keys()
+  for (const [json, headers] of [
+    [{ confirm: true }, key],
+    [{ confirm: true, user_id: person.wireId }, { 'idempotency-key': 'another' }],
+    [{ confirm: true, reason: 'again' }, {}],
+  ] as const) {
+    const { status, data } = await erase(person, json, headers)
+    t.strictSame([status, data], [200, first.data], JSON.stringify(json))
+  }
+  t.strictSame(await keys(), before, 'nothing more is stored about the person')
+  t.equal((await erase(person, { confirm: false })).status, 400)
+
+  const platformAdminToo = { ...person, token: await identity.token({ sub: person.id, roles: ['ROLE_ADMIN'] }) }
+  t.equal((await erase(platformAdminToo, { confirm: true })).status, 200)
+  const victim = await aMember()
+  for (const who of [person, platformAdminToo]) {
+    t.match(await erase(who, { confirm: true, user_id: victim.wireId }), { status: 401, code: 'UNAUTHORIZED' })
+    t.equal((await follow(first.data.anonymization_id, undefined, who)).status, 401)
+    t.equal((await api.call(who, 'GET', '/api/users/me')).status, 401)
+  }
+  t.equal((await api.call(victim, 'GET', '/api/users/me')).status, 200)
+
+  await eraseWhole(eraseDeps(api, testCluster(t)), uuidOf('anonymization', first.data.anonymization_id))
+  t.match((await erase(person, { confirm: true })).data, { ...first.data, status: 'completed' })
+})
+
+t.test('an account that an administrator erased, and a sign-in that has ended, get no answer', async (t) => {
+  const [erased, signedOut] = [await aMember(), await aMember()]
+  t.equal((await erase(platformAdmin, { confirm: true, user_id: erased.wireId })).status, 201)
+  await sql(`update users set tokens_not_before = now() + interval '1 hour' where id = $1`, [signedOut.id])
+  for (const who of [erased, signedOut]) {
+    t.match(await erase(who, { confirm: true }), { status: 401, code: 'UNAUTHORIZED' })
+  }
+})
+
 t.test('an open event stream ends with the account', async (t) => {
   const person = await aMember()
   const stream = await fetch(`${api.publicUrl}/v1/api/users/me/feed/changes`, {

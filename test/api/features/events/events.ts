@@ -43,6 +43,13 @@ const takesPart = (id: string, user: Person, status: string) =>
     [uuidOf('event', id), user.id, uuidOf('organization', org), status],
   )
 
+t.test('an event is shown at the time that was given, in the first and in the last year', async (t) => {
+  for (const start_at of ['1000-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z']) {
+    const id = await create({ ...GIVEN, start_at })
+    t.equal((await show(member, id)).data.start_at, start_at)
+  }
+})
+
 t.test('a new event is a draft that shows what was given, its owner takes part', async (t) => {
   await sql(`update users set display_name = 'Mem' where id = $1`, [member.id])
   const { status, data } = await call(member, 'POST', events(), { json: ALL })

@@ -62,7 +62,7 @@ const GOOD: [what: string, fields: object][] = [
   ['the South Pole', { location_geo: [-90, -180] }],
   ['the North Pole', { location_geo: [90, 180] }],
   ['the longest texts', { title: '😀'.repeat(200), description: '😀'.repeat(5000), location_name: '😀'.repeat(300) }],
-  ['the first year', { start_at: '0001-01-01T00:00:00Z' }],
+  ['the first year', { start_at: '1000-01-01T00:00:00Z' }],
   ['the last moment', { start_at: '9999-12-31T23:59:59.999Z' }],
   ['an unknown field', { colour: 'red' }],
 ]
@@ -82,6 +82,8 @@ const BAD: [what: string, field: string, fields: object][] = [
   ['no start', 'start_at', { start_at: null }],
   ['a start without an offset', 'start_at', { start_at: '2027-05-08T10:00:00' }],
   ['a start in the year 0', 'start_at', { start_at: '0000-12-31T23:59:59Z' }],
+  ['a start that is the zero value of a client', 'start_at', { start_at: '0001-01-01T00:00:00Z' }],
+  ['a start that its offset moves into the year 999', 'start_at', { start_at: '1000-01-01T00:00:00+01:00' }],
   ['a start that its offset moves into the year 10000', 'start_at', { start_at: '9999-12-31T23:59:59-01:00' }],
   ['an end before the start', 'end_at', { start_at: '2027-05-08T10:00:00Z', end_at: '2027-05-08T09:59:59.999Z' }],
   ['GeoJSON’s order, where it shows', 'location_geo.0', { location_geo: [139.7454, 35.6586] }],

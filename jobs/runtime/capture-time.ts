@@ -1,0 +1,12 @@
+/** The year of the oldest photograph. A scan carries the time of its print. */
+const FIRST_YEAR = 1826
+
+/**
+ * What cameras and programs without a clock write: the moment that a container, a system or a file system counts from.
+ * Not the year 2000, which old cameras begin with: they count on from there, and its first second was photographed a lot.
+ */
+const EPOCHS = ['1904-01-01', '1970-01-01', '1980-01-01'].map((date) => Date.parse(date))
+
+/** Whether something can have been captured then, rather than with a clock that was never set. Pure. */
+export const isCaptureTime = (at: Date): boolean =>
+  at.getUTCFullYear() >= FIRST_YEAR && at.getUTCFullYear() <= 9999 && !EPOCHS.includes(at.getTime())
