@@ -18,7 +18,8 @@ const Toleration = z.strictObject({
 export const OperatorConfig = z.object({
   /** The namespace to watch; unset: all namespaces that the operator's role may read. */
   WATCH_NAMESPACE: z.string().optional(),
-  HOST: z.string().default('0.0.0.0'),
+  /** Unset: all addresses, of IPv6 as well where the machine has it. */
+  HOST: z.string().optional(),
   PROGRESS_PORT: int(0, 65_535).default(8090),
   HEALTH_PORT: int(0, 65_535).default(8081),
   METRICS_PORT: int(0, 65_535).default(8080),

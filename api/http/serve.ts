@@ -13,6 +13,7 @@ import type { Context } from '../requests/context.ts'
 import type { Opening } from '../requests/event-stream.ts'
 import { type Admissions, openAdmissions } from './admission.ts'
 import type { Bodies } from './bodies.ts'
+import { clientAddress } from './client-address.ts'
 import { type EventStreams, sendStreamHead } from './event-streams.ts'
 import { type Attempt, beginAttempt, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
 import { problemsOf } from './openapi-problems.ts'
@@ -57,7 +58,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const isIdentified = !route.public || (route.identifies && req.get('authorization') !== undefined)
     const actor = isIdentified ? await identify(req, res, options) : NO_ACTOR
     if (isIdentified) Object.assign(state, { userId: actor.userId, sessionId: actor.sessionId })
-    const caller = { ip: req.ip ?? '', userId: actor.userId }
+    const caller = { ip: clientAddress(req), userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
     await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted }))
   }
@@ -101,7 +102,7 @@ async function identify(req: Request, res: Response, { authenticate, limits }: S
     return await authenticate(req.get('authorization'), askedBy(req, res))
   } catch (error) {
     const isRefusal = error instanceof Problem && error.code === 'UNAUTHORIZED'
-    if (isRefusal) await limits?.takeUnauthorized({ ip: req.ip ?? '', userId: '' }, res)
+    if (isRefusal) await limits?.takeUnauthorized({ ip: clientAddress(req), userId: '' }, res)
     throw error
   }
 }
@@ -111,7 +112,7 @@ const askedBy = (req: Request, res: Response) => ({
   get log() {
     return stateOf(res).log
   },
-  ip: req.ip ?? '',
+  ip: clientAddress(req),
 })
 
 /** Decides on an action of kind `caller`: it needs nothing of the input. */
