@@ -301,10 +301,27 @@ t.test('configuration reports every mistake at once, and no value', async (t) =>
     JOB_PRIORITY_CLASSES: '{"urgent":"x"}',
     JOB_NODE_SELECTOR: '{"pool":1}',
     JOB_TOLERATIONS: '[{"operator":"Like"}]',
+    JOB_POD_LABELS: '{"team":"not a value"}',
+    JOB_POD_ANNOTATIONS: '{"media.keepsake.dev/role":"helper"}',
   }
   const error = t.throws(() => loadConfig(OperatorConfig, operatorEnv(bad))) as Error
   for (const name of Object.keys(bad)) t.match(error.message, name)
   t.notMatch(error.message, 'secret')
   const good = loadConfig(OperatorConfig, operatorEnv({ JOB_PRIORITY_CLASSES: '{"interactive":"now"}' }))
   t.match(good, { LEADER_ELECTION: true, JOB_PRIORITY_CLASSES: { interactive: 'now' } })
+  // By these the operator, Kubernetes and the NetworkPolicies tell pods from each other.
+  for (const name of [
+    'media.keepsake.dev/role',
+    'job-name',
+    'batch.kubernetes.io/job-name',
+    'app.kubernetes.io/instance',
+  ])
+    t.throws(
+      () => loadConfig(OperatorConfig, operatorEnv({ JOB_POD_LABELS: JSON.stringify({ [name]: 'x' }) })),
+      /LABELS/,
+    )
+  const labels = { 'sidecar.istio.io/inject': 'false', team: '' }
+  t.match(loadConfig(OperatorConfig, operatorEnv({ JOB_POD_LABELS: JSON.stringify(labels) })), {
+    JOB_POD_LABELS: labels,
+  })
 })
