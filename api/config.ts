@@ -37,7 +37,8 @@ const WEBHOOK_SECRET = /^whsec_(?=[^=]{32,86}={0,2}$)[A-Za-z0-9+/]+={0,2}$/
 
 /** The environment of the API. */
 export const ApiConfig = StoreConfig.extend({
-  HOST: z.string().default('0.0.0.0'),
+  /** Unset: all addresses, of IPv6 as well where the machine has it. */
+  HOST: z.string().optional(),
   PORT: int(0, 65_535).default(8080),
   INTERNAL_PORT: int(0, 65_535).default(8081),
   METRICS_PORT: int(0, 65_535).default(9090),

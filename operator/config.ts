@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import * as z from 'zod'
+import { GROUP } from '../crds/kind.ts'
 import { flag, int, json, LOG_LEVELS } from '../lib/runtime/config.ts'
 
 const Quantity = z.string().regex(/^\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?$/, 'is not a Kubernetes quantity')
@@ -14,11 +15,25 @@ const Toleration = z.strictObject({
   tolerationSeconds: z.int().min(0).optional(),
 })
 
+/** By these the operator and Kubernetes find the pods of a Job, and NetworkPolicies of the chart the programs of a release. */
+const RESERVED = [`${GROUP}/`, 'batch.kubernetes.io/', 'job-name', 'controller-uid', 'app.kubernetes.io/instance']
+
+/** Of a label or an annotation that an installation may give to pods. */
+const MetadataName = z
+  .string()
+  .regex(
+    /^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/,
+    'is not the name of a label',
+  )
+  .refine((name) => !RESERVED.some((reserved) => name.startsWith(reserved)), 'is reserved')
+const LabelValue = z.string().regex(/^([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/, 'is not the value of a label')
+
 /** The environment of the operator. */
 export const OperatorConfig = z.object({
   /** The namespace to watch; unset: all namespaces that the operator's role may read. */
   WATCH_NAMESPACE: z.string().optional(),
-  HOST: z.string().default('0.0.0.0'),
+  /** Unset: all addresses, of IPv6 as well where the machine has it. */
+  HOST: z.string().optional(),
   PROGRESS_PORT: int(0, 65_535).default(8090),
   HEALTH_PORT: int(0, 65_535).default(8081),
   METRICS_PORT: int(0, 65_535).default(8080),
@@ -56,6 +71,10 @@ export const OperatorConfig = z.object({
   JOB_NODE_SELECTOR: json(z.record(z.string().min(1), z.string())).default({}),
   /** Tolerations of the pods, as JSON. Pods that request a GPU also tolerate the GPU taint. */
   JOB_TOLERATIONS: json(z.array(Toleration)).default([]),
+  /** Labels of the pods in addition to those of the operator, which win, as JSON. */
+  JOB_POD_LABELS: json(z.record(MetadataName, LabelValue)).default({}),
+  /** The same for annotations. */
+  JOB_POD_ANNOTATIONS: json(z.record(MetadataName, z.string())).default({}),
   /** A file with the pod template of the runs of RetentionPolicies, as JSON. Unset: no run starts. */
   RETENTION_TEMPLATE_FILE: z.string().min(1).optional(),
   LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),

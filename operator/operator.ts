@@ -274,4 +274,6 @@ const programConfig = (
   priorityClasses: config.JOB_PRIORITY_CLASSES as ProgramConfig['priorityClasses'],
   nodeSelector: config.JOB_NODE_SELECTOR,
   tolerations: config.JOB_TOLERATIONS,
+  podLabels: config.JOB_POD_LABELS,
+  podAnnotations: config.JOB_POD_ANNOTATIONS,
 })

@@ -4,6 +4,7 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { isReadOnly, orReadOnlyServer } from './errors.ts'
 import { makeTransactionGate, type TransactionGate, type Tx } from './transaction-gate.ts'
+import { withOptions } from './url.ts'
 
 export type { Tx }
 
@@ -79,16 +80,20 @@ function beginStatement(scope: Scope, mode: 'read only' | 'read write'): string 
 
 export function openDatabase(o: DatabaseOptions): Database {
   const settings = {
-    connectionString: o.url,
+    ...withOptions(
+      o.url,
+      [
+        `-c role=${o.role}`,
+        `-c statement_timeout=${o.statementTimeoutMs}`,
+        '-c lock_timeout=2000',
+        '-c idle_in_transaction_session_timeout=15000',
+        '-c timezone=UTC',
+      ].join(' '),
+    ),
     keepAlive: true,
     idleTimeoutMillis: 30_000,
-    options: [
-      `-c role=${o.role}`,
-      `-c statement_timeout=${o.statementTimeoutMs}`,
-      '-c lock_timeout=2000',
-      '-c idle_in_transaction_session_timeout=15000',
-      '-c timezone=UTC',
-    ].join(' '),
+    verify: (client: pg.PoolClient, done: (error?: Error) => void) =>
+      void assertRole(client, o.role).then(() => done(), done),
   }
   const pool = new pg.Pool({
     ...settings,
@@ -127,6 +132,10 @@ export function openDatabase(o: DatabaseOptions): Database {
     application_name: `${o.role}_check`,
   })
   probe.on('error', (error) => o.log.debug({ err: error }, 'connection of the check lost'))
+  // The pool itself listens for errors only between two queries, and not while a new connection tells its role.
+  probe.on('connect', (client) =>
+    client.on('error', (error) => o.log.debug({ err: error }, 'connection of the check lost')),
+  )
 
   const gates = new WeakMap<pg.PoolClient, TransactionGate>()
   /** Building drizzle's view of a connection costs more than a small query, so it happens once per connection. */
@@ -207,6 +216,21 @@ export function openDatabase(o: DatabaseOptions): Database {
  */
 export async function checkWrites(pool: pg.Pool): Promise<void> {
   await pool.query('begin read write; commit').catch(orReadOnlyServer)
+}
+
+/**
+ * Once for each connection. A pooler that ignores `options` would hand out connections of the login user, who may own the
+ * tables: without row-level security and timeouts.
+ */
+async function assertRole(client: pg.PoolClient, role: string): Promise<void> {
+  const { rows } = await client.query<{ current_user: string }>('select current_user')
+  const user = rows[0]?.current_user
+  if (user === role) return
+  const message =
+    `The connection to the database has the role ${user} instead of ${role}: a pooler in between ignores the startup ` +
+    'parameter `options`, which sets the role and the timeouts. Connect directly, or through a pooler in session mode that passes it on'
+  // As for a connection that the server rejects: an outage, and not a fault of the request.
+  throw Object.assign(new Error(message), { code: '08004' })
 }
 
 /** Discards a connection that cannot roll back: the next request would continue its open transaction. */

@@ -57,8 +57,9 @@ export async function migrate(options: { url: string; log: Log; folder?: string 
     await client.query(`create table if not exists schema_migrations (
       name text primary key, checksum text not null, applied_at timestamptz not null default now())`)
     const applied: string[] = []
-    const history = await readHistory(client)
-    for (const migration of pendingOf(migrations, history)) {
+    const pending = pendingOf(migrations, await readHistory(client))
+    if (pending.some(({ sql }) => SETS_ROLE.test(sql))) await assertMayBecomeRoles(client)
+    for (const migration of pending) {
       await applyWhenFree(client, migration, options.log)
       options.log.info({ migration: migration.name, database: redactUrlPassword(options.url) }, 'applied')
       applied.push(migration.name)
@@ -175,4 +176,32 @@ async function createRoles(client: pg.Client): Promise<void> {
     )
     if (rows[0]?.mighty) throw new Error(`Role ${role} can bypass row-level security; remove that right first`)
   }
+}
+
+/** Of a migration that changes rows which only the worker sees. */
+const SETS_ROLE = /^set (local )?role /m
+
+/**
+ * Where another installation, or an administrator, created the roles on this server, this user may be a member of neither.
+ * It then grants them to itself if it may. Otherwise no migration applies: one of them would fail in the middle.
+ */
+async function assertMayBecomeRoles(client: pg.Client): Promise<void> {
+  const ask = async () => {
+    // Before version 16 every member of a role may become it.
+    const { rows } = await client.query<{ me: string; missing: string[] }>(
+      `select quote_ident(current_user) as me, array(select role from unnest($1::text[]) as role
+         where not pg_has_role(current_user, role, case when current_setting('server_version_num')::int >= 160000 then 'SET' else 'MEMBER' end)
+       ) as missing`,
+      [DATABASE_ROLES],
+    )
+    return rows[0] ?? { me: '', missing: [] }
+  }
+  const { me, missing } = await ask()
+  if (missing.length === 0) return
+  const grant = `GRANT ${missing.join(', ')} TO ${me}`
+  const refusal = await client.query(grant).catch((error: unknown) => error)
+  // Asked again, because another run may have granted them at the same time.
+  if ((await ask()).missing.length === 0) return
+  const message = `${me} migrates, and may not become ${missing.join(' and ')}, which exist on this server already. A superuser must run: ${grant}`
+  throw new Error(message, { cause: refusal })
 }

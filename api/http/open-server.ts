@@ -1,8 +1,10 @@
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import { serverUrl } from '../../lib/runtime/server-url.ts'
+import { plainAddress } from './client-address.ts'
 import { READER_LIMITS, type ReaderLimits, watchReaders } from './reader-rate.ts'
 import {
   MAX_HEADER_BYTES,
@@ -14,8 +16,8 @@ import {
 } from './unread-request.ts'
 
 export interface OpenServer {
-  /** Port 0 selects a free port. */
-  listen(host: string, port: number): Promise<void>
+  /** Without a host on all addresses. Port 0 selects a free port. */
+  listen(host: string | undefined, port: number): Promise<void>
   url(): string
   /** Accepts no new connections, waits up to `finishMs` for running requests, then closes all connections. */
   close(finishMs: number): Promise<void>
@@ -85,22 +87,17 @@ export function openServer(listener: RequestListener, { log, limits, readers }: 
   const closeUnused = () => {
     for (const [socket, responses] of running) if (responses.size === 0) socket.destroy()
   }
-  let host = ''
 
   return {
-    listen(name, port) {
-      host = name
+    listen(host, port) {
       return new Promise((resolve, reject) => {
-        server.once('error', reject).listen(port, name, () => {
+        server.once('error', reject).listen(port, host, () => {
           server.off('error', reject)
           resolve()
         })
       })
     },
-    url() {
-      const name = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host
-      return `http://${name}:${(server.address() as AddressInfo).port}`
-    },
+    url: () => serverUrl(server),
     async close(finishMs) {
       if (!server.listening) return
       const started = performance.now()
@@ -137,7 +134,8 @@ function noted(
   o: { known?: string | undefined; reason?: string | undefined } = {},
 ): string {
   const request_id = o.known ?? newRequestId()
-  const ip = (socket as Socket).remoteAddress
+  const { remoteAddress } = socket as Socket
+  const ip = remoteAddress && plainAddress(remoteAddress)
   log.info({ request_id, status: problem.status, code: problem.code, reason: o.reason, ip }, 'request refused unread')
   return request_id
 }

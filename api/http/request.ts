@@ -3,6 +3,7 @@ import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Context } from '../requests/context.ts'
+import { clientAddress } from './client-address.ts'
 import type { Route } from './route.ts'
 
 /** What all code knows about the current request. */
@@ -105,7 +106,7 @@ export function contextOf(
   return {
     requestId: state.requestId,
     clientRequestId: state.clientRequestId,
-    ip: req.ip ?? '',
+    ip: clientAddress(req),
     userAgent: req.get('user-agent')?.slice(0, 512) ?? null,
     personalData,
     traceparent: traceparent && TRACEPARENT.test(traceparent) ? traceparent : null,

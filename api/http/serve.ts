@@ -13,6 +13,7 @@ import type { Context } from '../requests/context.ts'
 import type { Opening } from '../requests/event-stream.ts'
 import { type Admissions, openAdmissions } from './admission.ts'
 import type { Bodies } from './bodies.ts'
+import { clientAddress } from './client-address.ts'
 import { type EventStreams, sendStreamHead } from './event-streams.ts'
 import { type Attempt, beginAttempt, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
 import { problemsOf } from './openapi-problems.ts'
@@ -60,7 +61,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const isIdentified = !route.public || (route.identifies && req.get('authorization') !== undefined)
     const actor = isIdentified ? await identify(route, req, res, options) : NO_ACTOR
     if (isIdentified) Object.assign(state, { userId: actor.userId, sessionId: actor.sessionId })
-    const caller = { ip: req.ip ?? '', userId: actor.userId }
+    const caller = { ip: clientAddress(req), userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
     await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted }))
   }
@@ -109,7 +110,7 @@ async function identify(
     return await authenticate(req.get('authorization'), askedBy(req, res, closedToo))
   } catch (error) {
     const isRefusal = error instanceof Problem && error.code === 'UNAUTHORIZED'
-    if (isRefusal) await limits?.takeUnauthorized({ ip: req.ip ?? '', userId: '' }, res)
+    if (isRefusal) await limits?.takeUnauthorized({ ip: clientAddress(req), userId: '' }, res)
     throw error
   }
 }
@@ -119,7 +120,7 @@ const askedBy = (req: Request, res: Response, closedToo?: true) => ({
   get log() {
     return stateOf(res).log
   },
-  ip: req.ip ?? '',
+  ip: clientAddress(req),
   closedToo: closedToo === true,
 })
 

@@ -9,7 +9,7 @@ import { heapOf, MIN_HEAP_MIB, PATIENCE, saysHeap } from './plan.ts'
 import { supervise } from './supervise.ts'
 
 interface RunOptions {
-  config: { API_PROCESSES: number; NODE_OPTIONS: string; HOST: string; METRICS_PORT: number }
+  config: { API_PROCESSES: number; NODE_OPTIONS: string; HOST?: string | undefined; METRICS_PORT: number }
   log: Log
   /** Of each process. This one waits a little longer, and kills those that are left. */
   deadlineMs: number

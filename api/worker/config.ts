@@ -7,7 +7,8 @@ import { AuditKeys } from '../audit/master-keys.ts'
 /** The environment of the worker, without what its features need. */
 export const WorkerConfig = BusConfig.extend({
   ...StoreConfig.shape,
-  HOST: z.string().default('0.0.0.0'),
+  /** Unset: all addresses, of IPv6 as well where the machine has it. */
+  HOST: z.string().optional(),
   HEALTH_PORT: int(0, 65_535).default(8081),
   METRICS_PORT: int(0, 65_535).default(9090),
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),

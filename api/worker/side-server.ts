@@ -1,13 +1,17 @@
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { serverUrl } from '../../lib/runtime/server-url.ts'
 
 export interface SideServer {
   url: string
   close(): Promise<void>
 }
 
-/** Serves requests from inside the cluster. Port 0 picks a free port. Closing drops open connections. */
-export async function serveAside(listener: RequestListener, host: string, port: number): Promise<SideServer> {
+/** Serves requests from inside the cluster, without a host on all addresses. Port 0 picks a free port. Closing drops open connections. */
+export async function serveAside(
+  listener: RequestListener,
+  host: string | undefined,
+  port: number,
+): Promise<SideServer> {
   const server = createServer({ requestTimeout: 30_000, headersTimeout: 10_000 }, listener)
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(port, host, () => {
@@ -15,9 +19,8 @@ export async function serveAside(listener: RequestListener, host: string, port: 
       resolve()
     })
   })
-  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
   return {
-    url: `http://${name}:${(server.address() as AddressInfo).port}`,
+    url: serverUrl(server),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

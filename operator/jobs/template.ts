@@ -21,6 +21,9 @@ export interface PodConfig {
   nodeSelector: Readonly<Record<string, string>>
   /** Tolerations of the pods. */
   tolerations: readonly object[]
+  /** Labels and annotations of the pods in addition to those of the operator, which win. */
+  podLabels: Readonly<Record<string, string>>
+  podAnnotations: Readonly<Record<string, string>>
 }
 
 /** One pod at a time, until one succeeds. */
@@ -94,6 +97,10 @@ export function jobFrom(description: JobDescription, config: PodConfig): Job {
     },
     annotations: { [owner.annotation]: owner.name },
   }
+  const podMetadata = {
+    labels: { ...config.podLabels, ...identity.labels },
+    annotations: { ...config.podAnnotations, ...identity.annotations },
+  }
   const reference = { apiVersion: API_VERSION, kind: owner.kind, name: owner.name, uid: owner.uid }
   return {
     apiVersion: 'batch/v1',
@@ -108,7 +115,7 @@ export function jobFrom(description: JobDescription, config: PodConfig): Job {
     spec: {
       suspend,
       ...('count' in pods ? indexed(pods) : onePod(pods)),
-      template: { metadata: identity, spec: podSpec(description, config) },
+      template: { metadata: podMetadata, spec: podSpec(description, config) },
     },
   }
 }

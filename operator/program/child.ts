@@ -28,9 +28,21 @@ export function configurationOf(config: ProgramConfig): string {
 
 function digestOf(config: ProgramConfig): string {
   const { image, storeSecret, serviceAccount, cpu, cpuBackfill, memory, scratch } = config
-  const { priorityClasses, nodeSelector, tolerations } = config
+  const { priorityClasses, nodeSelector, tolerations, podLabels, podAnnotations } = config
   const where = [priorityClasses, nodeSelector, tolerations]
-  const said = JSON.stringify([image, storeSecret, serviceAccount, cpu, cpuBackfill, memory, scratch, ...where])
+  // Left out while they are empty: a Job of an earlier operator, which had none, is not outdated for that.
+  const metadata = Object.entries({ podLabels, podAnnotations }).filter(([, given]) => Object.keys(given).length > 0)
+  const said = JSON.stringify([
+    image,
+    storeSecret,
+    serviceAccount,
+    cpu,
+    cpuBackfill,
+    memory,
+    scratch,
+    ...where,
+    ...metadata,
+  ])
   return hash('sha256', said).slice(0, 16)
 }
 

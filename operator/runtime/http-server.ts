@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { serverUrl } from '../../lib/runtime/server-url.ts'
 
 export interface HttpServer {
   /** With the actual port, without a path. */
@@ -9,15 +9,16 @@ export interface HttpServer {
   close(graceMs?: number): Promise<void>
 }
 
-/** A small HTTP server with short time limits: progress reports, probes and scrapes are all small. */
-export async function listen(host: string, port: number, handle: RequestListener): Promise<HttpServer> {
+/**
+ * A small HTTP server with short time limits: progress reports, probes and scrapes are all small. Without a host it listens
+ * on all addresses.
+ */
+export async function listen(host: string | undefined, port: number, handle: RequestListener): Promise<HttpServer> {
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000, maxHeaderSize: 8192 }, handle)
   server.listen(port, host)
   await once(server, 'listening')
-  const { address, port: taken, family } = server.address() as AddressInfo
-  const reachable = address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address
   return {
-    url: `http://${family === 'IPv6' && reachable === address ? `[${address}]` : reachable}:${taken}`,
+    url: serverUrl(server),
     async close(graceMs = 1000) {
       const closed = once(server, 'close')
       server.close()

@@ -5,6 +5,7 @@ import { ask, askRaw } from '../support/ask.ts'
 import { testDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestIdentity } from '../support/identity.ts'
+import { noIpv6 } from '../support/ipv6.ts'
 import { slowUpload } from '../support/slow-upload.ts'
 
 const database = await testDatabase(t)
@@ -23,6 +24,31 @@ t.test('says on the public port whether it can be used, and nothing about its in
     t.match(await ask(api.port, { path }), { status: 404, json: { error: { code: 'NOT_FOUND' } } }, path)
   }
 })
+
+t.test(
+  'without HOST it listens on addresses of IPv4 and IPv6, and clients of IPv4 keep the form of theirs',
+  { skip: noIpv6 },
+  async (t) => {
+    const open = await startApiOn(t, { database, identity, settings: { HOST: '' } })
+    const paths = [
+      [open.publicUrl, '/health'],
+      [open.internalUrl, '/readyz'],
+      [open.metricsUrl, '/metrics'],
+    ] as const
+    for (const [url, path] of paths) {
+      for (const host of ['127.0.0.1', '[::1]']) {
+        const { status } = await fetch(`http://${host}:${portOf(url)}${path}`)
+        t.equal(status, 200, `${host}${path}`)
+      }
+    }
+    const headers = { authorization: `Bearer ${await identity.token({ claims: { sid: 'by IPv4' } })}` }
+    const { json } = await ask(open.port, { path: '/v1/api/auth/sessions', headers })
+    t.match(json.data.sessions, [{ ip_address: '127.0.0.1' }])
+    await askRaw(open.port, 'nonsense\r\n\r\n')
+    const refused = () => open.logged.find(({ msg }) => msg === 'request refused unread')
+    t.match(await eventually('the refusal in the log', async () => refused()), { ip: '127.0.0.1' })
+  },
+)
 
 t.test('answers the probes on the internal port, and nothing else there', async (t) => {
   for (const path of ['/livez', '/readyz']) t.equal((await ask(internal, { path })).status, 200, path)

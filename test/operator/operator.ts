@@ -14,6 +14,7 @@ import { startOperator } from '../../operator/operator.ts'
 import { startApiServer } from '../support/api-server.ts'
 import { eachKind } from '../support/each-kind.ts'
 import { eventually } from '../support/eventually.ts'
+import { noIpv6 } from '../support/ipv6.ts'
 import { controllersOf, operatorEnv } from '../support/operator-world.ts'
 import { KITS, TRANSCODE } from '../support/program-kinds.ts'
 import { quietLog } from '../support/quiet-log.ts'
@@ -68,6 +69,17 @@ async function pour(url: string, token: string): Promise<number | undefined> {
     req.destroy()
   }
 }
+
+t.test('without HOST, pods, probes and scrapes reach it by IPv4 and by IPv6', { skip: noIpv6 }, async (t) => {
+  const w = await open(t)
+  const operator = await w.start({ HOST: '' })
+  for (const host of ['127.0.0.1', '[::1]']) {
+    const at = (url: string) => url.replace('127.0.0.1', host)
+    t.equal(await post(at(operator.progressUrl), undefined, report), 401, `progress, ${host}`)
+    for (const url of [`${operator.healthUrl}/livez`, operator.metricsUrl])
+      t.equal((await fetch(at(url))).status, 200, at(url))
+  }
+})
 
 eachKind(t, (t, kit) => {
   t.test('a resource becomes a Job, shows its progress, and ends', async (t) => {
@@ -289,10 +301,27 @@ t.test('configuration reports every mistake at once, and no value', async (t) =>
     JOB_PRIORITY_CLASSES: '{"urgent":"x"}',
     JOB_NODE_SELECTOR: '{"pool":1}',
     JOB_TOLERATIONS: '[{"operator":"Like"}]',
+    JOB_POD_LABELS: '{"team":"not a value"}',
+    JOB_POD_ANNOTATIONS: '{"media.keepsake.dev/role":"helper"}',
   }
   const error = t.throws(() => loadConfig(OperatorConfig, operatorEnv(bad))) as Error
   for (const name of Object.keys(bad)) t.match(error.message, name)
   t.notMatch(error.message, 'secret')
   const good = loadConfig(OperatorConfig, operatorEnv({ JOB_PRIORITY_CLASSES: '{"interactive":"now"}' }))
   t.match(good, { LEADER_ELECTION: true, JOB_PRIORITY_CLASSES: { interactive: 'now' } })
+  // By these the operator, Kubernetes and the NetworkPolicies tell pods from each other.
+  for (const name of [
+    'media.keepsake.dev/role',
+    'job-name',
+    'batch.kubernetes.io/job-name',
+    'app.kubernetes.io/instance',
+  ])
+    t.throws(
+      () => loadConfig(OperatorConfig, operatorEnv({ JOB_POD_LABELS: JSON.stringify({ [name]: 'x' }) })),
+      /LABELS/,
+    )
+  const labels = { 'sidecar.istio.io/inject': 'false', team: '' }
+  t.match(loadConfig(OperatorConfig, operatorEnv({ JOB_POD_LABELS: JSON.stringify(labels) })), {
+    JOB_POD_LABELS: labels,
+  })
 })

@@ -26,6 +26,8 @@ export const programConfig: ProgramConfig = {
   priorityClasses: {},
   nodeSelector: {},
   tolerations: [],
+  podLabels: {},
+  podAnnotations: {},
 }
 
 /** When the decisions of `planFor` are taken. */

@@ -33,7 +33,7 @@ export const PEOPLE: Record<string, Actor> = {
 export async function serveRoutes(
   t: Teardown,
   routes: Route[],
-  options: Partial<HttpAppOptions> & Pick<HttpAppOptions, 'db'>,
+  { host = '127.0.0.1', ...options }: Partial<HttpAppOptions> & Pick<HttpAppOptions, 'db'> & { host?: string },
 ): Promise<Server> {
   const { log, logged } = readableLog()
   const refusals = openRefusals({ db: options.db, log })
@@ -54,7 +54,7 @@ export async function serveRoutes(
     ...options,
   })
   const server = createServer(app)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
   t.teardown(async () => {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))

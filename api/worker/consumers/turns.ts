@@ -2,6 +2,7 @@ import pg from 'pg'
 import type { Log } from '../../../lib/runtime/log.ts'
 import { ReadOnlyServer } from '../../db/errors.ts'
 import { beat, PATIENCE_MS } from '../../db/heartbeat.ts'
+import { withOptions } from '../../db/url.ts'
 import { END_TURN, TAKE_TURN } from './queries.ts'
 
 /** The right of this process to handle the events of a consumer. */
@@ -40,13 +41,15 @@ export function openTurns({ url, log, patienceMs = PATIENCE_MS }: TurnsDeps): Tu
 
   async function connect(): Promise<Connection> {
     const client = new pg.Client({
-      connectionString: url,
+      // The server gives the turns away later than this process stops.
+      ...withOptions(
+        url,
+        '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 -c tcp_user_timeout=25s',
+      ),
       application_name: 'keepsake_worker consumers',
       connectionTimeoutMillis: 5000,
       query_timeout: patienceMs,
       keepAlive: true,
-      // The server gives the turns away later than this process stops.
-      options: `-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 -c tcp_user_timeout=25s`,
     })
     client.on('error', (error) => log.warn({ err: error }, 'lost the connection that holds the turns of consumers'))
     const { promise: ended, resolve: end } = Promise.withResolvers<void>()

@@ -128,6 +128,46 @@ t.test('works for a role that may not make extensions: names are searched withou
   t.match(await query(owned.href, `select searchable(E'ZOE\\u0308') as name`), [{ name: 'zoë' }])
 })
 
+t.test(
+  'an owner who may not become the roles of another installation is told so before the first migration',
+  async (t) => {
+    const url = await emptyDatabase(t)
+    const name = `late owner_${process.pid}`
+    const database = `late_${process.pid}`
+    for (const role of ['keepsake_api', 'keepsake_worker'])
+      await query(url, `do $$ begin create role ${role} nologin; exception when duplicate_object then null; end $$`)
+    await query(url, `create role "${name}" login createrole password 'p'`)
+    await query(url, `create database ${database} owner "${name}"`)
+    t.teardown(async () => {
+      await query(url, `drop database ${database} with (force)`)
+      await query(url, `drop role "${name}"`)
+    })
+    const owned = new URL(withDatabase(url, database))
+    owned.username = name
+    owned.password = 'p'
+    const folder = await aFolder(t)
+    await writeFile(join(folder, '0001_one.sql'), 'create table one (id int);')
+    const run = () => migrate({ url: owned.href, log, folder })
+    t.strictSame((await run()).applied, ['0001_one.sql'], 'which matters only to a migration that becomes one')
+
+    await writeFile(join(folder, '0002_two.sql'), 'create table two (id int);')
+    await writeFile(
+      join(folder, '0003_three.sql'),
+      'create table three (id int);\nset local role keepsake_worker;\nreset role;',
+    )
+    const said = (await run().catch((error: unknown) => error)) as Error
+    const statement = `GRANT keepsake_api, keepsake_worker TO "${name}"`
+    t.equal(said.message.split('A superuser must run: ')[1], statement)
+    t.match(said.cause, { code: '42501' })
+    t.strictSame(await query(owned.href, `select from pg_class where relname in ('two', 'three')`), [])
+
+    // A member who may not become the role, but may grant it, as one who created it without being granted it.
+    await query(url, `grant keepsake_api to "${name}"`)
+    await query(url, `grant keepsake_worker to "${name}" with admin true, set false`)
+    t.strictSame((await run()).applied, ['0002_two.sql', '0003_three.sql'], 'and grants itself what it may')
+  },
+)
+
 /** Names of roles are the server's, so this takes a role of its own and gives back what it made. */
 async function plainOwner(t: Test, url: string, make: (role: string, database: string) => Promise<void>): Promise<URL> {
   const name = `owner_${process.pid}`

@@ -1,4 +1,6 @@
-import t from 'tap'
+import net from 'node:net'
+import pg from 'pg'
+import t, { type Test } from 'tap'
 import { openDatabase } from '../../../api/db/db.ts'
 import { sql } from '../../../api/db/orm.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
@@ -219,6 +221,59 @@ t.test('the role of the API can neither switch row-level security off nor own a 
   await t.rejects(hidden, { cause: { message: /row-level security/ } })
 })
 
+t.test('options in the address take away neither the role nor the timeouts', async (t) => {
+  const address = new URL(url)
+  address.searchParams.set('options', '-c work_mem=5MB -c role=postgres -c lock_timeout=0')
+  for (const name of ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'])
+    address.searchParams.set(name, '0')
+  const asked = openDatabase({
+    url: address.href,
+    role: 'keepsake_api',
+    statementTimeoutMs: 9_000,
+    maxConnections: 1,
+    log: quietLog(),
+  })
+  t.teardown(() => asked.close())
+  const settings = sql`select current_user as role, (select count(*)::int from media) as media,
+    current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,
+    current_setting('idle_in_transaction_session_timeout') as idle, current_setting('work_mem') as work_mem`
+  const { rows } = await asked.read({ org: orgA }, (tx) => tx.execute(settings))
+  t.strictSame(rows, [{ role: 'keepsake_api', media: 1, statement: '9s', lock: '2s', idle: '15s', work_mem: '5MB' }])
+})
+
+t.test('connections of a pooler that ignores the startup parameter options are refused', async (t) => {
+  const pooled = openDatabase({
+    url: await poolerWithoutOptions(t),
+    role: 'keepsake_api',
+    statementTimeoutMs: 10_000,
+    maxConnections: 1,
+    log: quietLog(),
+  })
+  t.teardown(() => pooled.close())
+  const refused = {
+    code: '08004',
+    message: /has the role \w+ instead of keepsake_api: a pooler .* ignores .*`options`/,
+  }
+  const ask = sql`select id from media`
+  await t.rejects(pooled.check(), refused, 'so no pod becomes ready')
+  await t.rejects(
+    pooled.read({ org: orgA }, (tx) => tx.execute(ask)),
+    refused,
+  )
+  await t.rejects(
+    pooled.readAtOnce({ org: orgA }, (tx) => tx.execute(ask)),
+    refused,
+  )
+  await t.rejects(
+    pooled.inTransaction({ org: orgA }, (tx) => tx.execute(ask)),
+    refused,
+  )
+  await t.rejects(
+    pooled.aside((tx) => tx.execute(ask)),
+    refused,
+  )
+})
+
 t.test('a read transaction cannot write', async (t) => {
   const attempt = db.read({ org: orgA }, (tx) => tx.execute(sql.raw(insertMedia(orgA, newUuid()))))
   await t.rejects(attempt, { cause: { code: '25006' } })
@@ -246,3 +301,29 @@ t.test('every table with tenants is guarded: a new one cannot be forgotten', asy
     [],
   )
 })
+
+/** The database behind a proxy that does to startup packets what `ignore_startup_parameters = options` does in PgBouncer. */
+async function poolerWithoutOptions(t: Test): Promise<string> {
+  const { host, port } = new pg.Client({ connectionString: url })
+  const server = net.createServer((client) => {
+    const database = host.startsWith('/') ? net.connect(`${host}/.s.PGSQL.${port}`) : net.connect(port, host)
+    for (const socket of [client, database]) socket.on('error', () => {})
+    client.once('data', (packet) => {
+      // Length and version, then names and values that each end with a zero byte; one more ends the list.
+      const words = packet.toString('utf8', 8).split('\0')
+      const option = words.indexOf('options')
+      if (option >= 0) words.splice(option, 2)
+      const rest = Buffer.from(words.join('\0'))
+      const head = Buffer.from(packet.subarray(0, 8))
+      head.writeInt32BE(8 + rest.length)
+      database.write(Buffer.concat([head, rest]))
+      client.pipe(database).pipe(client)
+    })
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => new Promise((resolve) => void server.close(resolve)))
+  const address = new URL(url)
+  address.searchParams.delete('host')
+  address.host = `127.0.0.1:${(server.address() as net.AddressInfo).port}`
+  return address.href
+}

@@ -19,6 +19,7 @@ import { Problem } from '../../../lib/contract/problem.ts'
 import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import { ask } from '../../support/ask.ts'
 import { eventually } from '../../support/eventually.ts'
+import { noIpv6 } from '../../support/ipv6.ts'
 import { noDatabase, PEOPLE, serveRoutes } from '../../support/serve.ts'
 
 const Thing = z.object({ media_id: outputId('media'), title: z.string(), created_at: outputTime() })
@@ -397,6 +398,24 @@ t.test('tells handlers who asks from where, as far as proxies can be believed', 
   t.equal((await behind.ask({ path: '/whoami', headers })).json.data.ip, '7.7.7.7')
   t.equal((await behind.ask({ path: '/whoami', headers: { ...headers, traceparent: 'x' } })).json.data.trace, null)
 })
+
+t.test(
+  'an IPv4 client has the same address where the server listens on addresses of IPv6, too',
+  { skip: noIpv6 },
+  async (t) => {
+    const both = await serveRoutes(t, routes, { db: noDatabase, host: '::' })
+    t.equal((await both.ask({ path: '/whoami', headers: ann })).json.data.ip, '127.0.0.1')
+    const answer = await fetch(`http://[::1]:${both.port}/whoami`, { headers: ann })
+    t.match(await answer.json(), { data: { ip: '::1' } })
+    const behind = await serveRoutes(t, routes, { db: noDatabase, host: '::', trustProxyHops: 1 })
+    const from = async (address: string) =>
+      (await behind.ask({ path: '/whoami', headers: { ...ann, 'x-forwarded-for': address } })).json.data.ip
+    t.equal(await from('192.0.2.1'), '192.0.2.1')
+    t.equal(await from('::ffff:192.0.2.1'), '192.0.2.1', 'and that of a proxy which listens so')
+    t.equal(await from('::ffff:192.0.2.1:80'), '::ffff:192.0.2.1:80', 'other forms stay')
+    t.equal(await from('2001:db8::7'), '2001:db8::7')
+  },
+)
 
 t.test('logs one line per request, without credentials', async (t) => {
   const before = server.logged.length

@@ -5,6 +5,7 @@ import { isRunning, startApiProcesses } from '../../support/api-processes.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startTestIdentity } from '../../support/identity.ts'
+import { noIpv6 } from '../../support/ipv6.ts'
 import { slowUpload } from '../../support/slow-upload.ts'
 
 /** The program as it runs in a pod, with several processes on one port. */
@@ -27,7 +28,7 @@ const untilAnswered = (what: string, look: () => Promise<boolean>) => eventually
 const sum = (values: Record<string, number>) => Object.values(values).reduce((a, b) => a + b, 0)
 
 /** One program for all that leaves it as it was; the last of these tests ends it. */
-const api = await start(t, { RATE_LIMIT_FACTOR: '1' })
+const api = await start(t, { RATE_LIMIT_FACTOR: '1', HOST: '' })
 await api.isReady()
 
 t.test('processes share a port, their metrics add up, and each counts limits as a replica does', async (t) => {
@@ -60,6 +61,13 @@ t.test('processes share a port, their metrics add up, and each counts limits as 
     [answers.length, 2],
     'the access log',
   )
+})
+
+t.test('without HOST they share a port of IPv6, too', { skip: noIpv6 }, async (t) => {
+  const answers = Array.from({ length: 4 }, () =>
+    fetch(`http://[::1]:${api.port}/health`, { headers: { connection: 'close' } }),
+  )
+  for (const { status } of await Promise.all(answers)) t.equal(status, 200)
 })
 
 t.test('a process that does not answer makes the replica not alive, which is ready', async (t) => {

@@ -7,6 +7,7 @@ import { media } from '../../../api/db/schema/media.ts'
 import { markRestored, wakeConversions } from '../../../api/features/media/deletion/queries.ts'
 import { FEATURE_WORKERS, FullWorkerConfig } from '../../../api/features.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
+import { serveAside } from '../../../api/worker/side-server.ts'
 import { startWorker } from '../../../api/worker/worker.ts'
 import type { CloudEvent } from '../../../lib/contract/events.ts'
 import { formatId } from '../../../lib/contract/ids.ts'
@@ -23,6 +24,7 @@ import {
 } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
+import { noIpv6 } from '../../support/ipv6.ts'
 import { AUDIT_KEYS } from '../../support/personal-data.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
@@ -39,7 +41,7 @@ await bus.subscribe(
 )
 t.teardown(() => bus.close())
 
-const config = loadConfig(FullWorkerConfig, {
+const settings = {
   DATABASE_URL: database.url,
   STORE_KIND: 'folder',
   STORE_FOLDER: place.storeFolder,
@@ -52,7 +54,8 @@ const config = loadConfig(FullWorkerConfig, {
   METRICS_PORT: '0',
   POLL_MS: '60000', // who waited for it would wait in vain
   SWEEP_SECONDS: '3600',
-})
+}
+const config = loadConfig(FullWorkerConfig, settings)
 const parts = {
   config,
   features: FEATURE_WORKERS,
@@ -64,6 +67,13 @@ const parts = {
   clock: systemClock,
 }
 const statusOf = async (url: string) => (await fetch(url)).status
+
+t.test('without HOST, probes and scrapes reach it by IPv4 and by IPv6', { skip: noIpv6 }, async (t) => {
+  const { HOST: _, ...given } = settings
+  const server = await serveAside((_request, response) => response.end(), loadConfig(FullWorkerConfig, given).HOST, 0)
+  t.teardown(() => server.close())
+  for (const host of ['127.0.0.1', '[::1]']) t.equal(await statusOf(server.url.replace('127.0.0.1', host)), 200, host)
+})
 
 t.test('from the upload to the announcement, with two workers', async (t) => {
   const workers = [await startWorker(parts), await startWorker(parts)]

@@ -123,10 +123,12 @@ t.test('custom resources survive an uninstall, and the next install takes them o
     'not unasked under another',
   )
   await t.resolves(helm('install', 'other', CHART, ...INSTALLABLE, '--take-ownership'), 'but when told so')
-  await t.resolves(
-    helm('install', 'third', CHART, ...INSTALLABLE, '--set', 'crds.install=false'),
-    'two beside each other',
-  )
+  const third = ['third', CHART, ...INSTALLABLE, '--set', 'crds.install=false']
+  const taken = /the operator of the release "other" .* already watches keepsake: two releases that watch one namespace/
+  await t.rejects(helm('install', ...third), taken, 'two operators for the same TranscodeJobs')
+  await t.rejects(helm('install', ...third, '--set', 'watchNamespace=*'), taken, 'nor one for those of all namespaces')
+  await t.resolves(helm('upgrade', 'other', CHART, ...INSTALLABLE), 'the first one is none of them')
+  await t.resolves(helm('install', ...third, '--set', 'watchNamespace=media'), 'two beside each other')
   await helm('uninstall', 'third')
   await helm('uninstall', 'other')
   await t.resolves(plane.kubectl('get', 'tj', 'holiday', '-n', NAMESPACE))

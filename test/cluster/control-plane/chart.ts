@@ -436,6 +436,22 @@ t.test('the processors of an attempt may be a number', async (t) => {
     await t.rejects(render('--values', MINIMAL, '--set', `jobs.${name}=0`), new RegExp(`jobs/${name}`))
 })
 
+t.test('the operator is told what labels and annotations the pods of conversions get', async (t) => {
+  const told = async (...args: string[]) => {
+    const all = await render('--values', MINIMAL, ...args)
+    const operator = all.find((d) => d.kind === 'Deployment' && d.metadata.name === 'demo-keepsake-operator')
+    const env = operator?.spec?.template?.spec.containers?.[0]?.env ?? []
+    return ['JOB_POD_LABELS', 'JOB_POD_ANNOTATIONS'].map((name) => env.find((e) => e.name === name)?.value)
+  }
+  t.strictSame(await told(), ['{}', '{}'])
+  const labels = ['--set-json', 'jobs.podLabels={"sidecar.istio.io/inject":"false"}']
+  const annotations = ['--set-json', 'jobs.podAnnotations={"linkerd.io/inject":"disabled"}']
+  t.strictSame(await told(...labels, ...annotations), [
+    '{"sidecar.istio.io/inject":"false"}',
+    '{"linkerd.io/inject":"disabled"}',
+  ])
+})
+
 t.test('nothing secret is a value, and nothing made is a Secret', async (t) => {
   for (const file of valuesFiles) {
     const made = (await render('--values', file)).filter(({ kind }) => kind === 'Secret' || kind === 'ConfigMap')

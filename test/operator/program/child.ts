@@ -15,7 +15,7 @@ eachKind(t, (t, kit) => {
   interface Built {
     spec: {
       template: {
-        metadata: object
+        metadata: { labels: object; annotations: object }
         spec: {
           containers: { env: { name: string; value: string }[]; resources: { requests: object; limits: object } }[]
         }
@@ -90,6 +90,26 @@ eachKind(t, (t, kit) => {
     const made = new Set([{}, where, { nodeSelector: where.nodeSelector }].map((c) => madeOf(build({}, c))))
     t.equal(made.size, 3, 'a pod that waits in vain follows when that is corrected')
   })
+
+  t.test(
+    'pods have the labels and annotations of the configuration, but none in place of those of the operator',
+    async (t) => {
+      const given = {
+        podLabels: { 'sidecar.istio.io/inject': 'false', 'app.kubernetes.io/managed-by': 'me' },
+        podAnnotations: { 'linkerd.io/inject': 'disabled', [kit.kind.ownerAnnotation]: 'other' },
+      }
+      const [plain, job] = [build(), build({}, given)]
+      const { labels, annotations } = plain.spec.template.metadata
+      t.strictSame(job.spec.template.metadata, {
+        labels: { 'sidecar.istio.io/inject': 'false', ...labels },
+        annotations: { 'linkerd.io/inject': 'disabled', ...annotations },
+      })
+      t.strictSame(job.metadata.labels, plain.metadata.labels, 'the Job itself has none of them')
+      const { podLabels, podAnnotations } = given
+      const made = new Set([{}, { podLabels }, { podAnnotations }, given].map((c) => madeOf(build({}, c))))
+      t.equal(made.size, 4, 'a pod that waits in vain for its mesh follows when that is corrected')
+    },
+  )
 
   t.test('auto does without once status says that none came, gpu never does', async (t) => {
     const status = { gpuGivenUp: 'no GPU was free within 300 s' }

@@ -72,6 +72,8 @@ eachKind(t, (t, kit) => {
     t.notOk(isOutdated([boundAt(planTime)], { image: 'other' }), 'one that its node is just starting')
     t.ok(isOutdated([boundAt(new Date(0))], { image: 'other' }), 'one that its node does not start')
     t.notOk(isOutdated([runningPod(1)], { image: 'other' }), 'one that runs keeps what it has')
+    const metadata = { podLabels: { mesh: 'no' }, podAnnotations: { mesh: 'no' } }
+    t.notOk(isOutdated([runningPod(1)], metadata), 'whatever labels the next one gets')
     t.notOk(isOutdated([endedPod(1, 20)], { image: 'other' }), 'one that has ended')
     t.notOk(isOutdated([], { image: 'other' }))
   })
