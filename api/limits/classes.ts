@@ -55,7 +55,16 @@ const OPERATIONS = {
   },
   /** What the identity provider tells: each request is signed, and those of all users come from few addresses. */
   provider: one('provider', { quota: 6000, seconds: MINUTE, burst: 1000, per: 'address' }),
-  refresh: one('refresh', { quota: 30, seconds: MINUTE, per: 'caller' }),
+  /**
+   * Refresh tokens. Many phones share one address, so the address has a wide limit, and what is limited strictly is the use
+   * of one token. Of a token that this server knows, its user has a limit too (`REFRESH_LIMIT`).
+   */
+  refresh: {
+    limits: {
+      'refresh-address': { quota: 3000, seconds: MINUTE, burst: 600, per: 'address' },
+      refresh: { quota: 30, seconds: MINUTE, per: 'account' },
+    },
+  },
   comment: one('comment', { quota: 30, seconds: MINUTE, per: 'caller' }),
   reaction: one('reaction', { quota: 60, seconds: MINUTE, per: 'caller' }),
   /** The order of an album: one request names up to 5,000 media items, and locks the album. */
@@ -106,6 +115,12 @@ const OPERATIONS = {
  * the class of its operation.
  */
 export const MENTION_LIMIT: Limit = { quota: 300, seconds: HOUR, per: 'caller' }
+
+/**
+ * Exchanges of refresh tokens of one user at the identity provider, over all replicas. Each exchange replaces the token, so
+ * a count by token would not bound a client that refreshes in a loop. Counted where the token is claimed.
+ */
+export const REFRESH_LIMIT: Limit = { quota: 30, seconds: MINUTE, per: 'caller' }
 
 /** The class that a route names. */
 export type LimitClass = keyof typeof OPERATIONS

@@ -86,7 +86,7 @@ t.test('the numbers are those of the decisions', async (t) => {
     'upload-init': '1000/3600 caller',
     chunk: '1200/60 caller, 6 at once',
     login: '100/3600 address, 5/60 account, 20/3600 account, shared',
-    refresh: '30/60 caller',
+    refresh: '3000/60 burst 600 address, 30/60 account',
     provider: '6000/60 burst 1000 address',
     comment: '30/60 caller',
     reaction: '60/60 caller',
