@@ -106,13 +106,15 @@ t.test('phones behind one address refresh in the same minute, each with its own 
     )
   }
   t.strictSame(new Set(phones.map(({ status }) => status)), new Set([401]), 'none is refused for the others')
-  const again = () => refresh('phone 0', '198.51.100.5')
-  for (let i = 1; i < 30; i++) t.equal((await again()).status, 401)
-  const before = asked
-  const refused = await again()
+  const again = async () => ({ before: asked, ...(await refresh('phone 0', '198.51.100.5')) })
+  // One more comes back every 2 s, which a busy machine may take for some of them.
+  let refused = await again()
+  let passed = 1
+  for (; refused.status === 401 && passed < 300; passed++) refused = await again()
+  t.ok(passed >= 30 && passed < 300, `${passed} with one token`)
   t.match([refused.status, refused.json.error.code], [429, 'RATE_LIMITED'])
   t.match(refused.headers, { ratelimit: /^"refresh-address";r=\d+;t=\d+, "refresh";r=0;t=\d+$/ })
-  t.equal(asked, before, 'the identity provider is not asked')
+  t.equal(asked, refused.before, 'the identity provider is not asked')
   t.equal((await refresh('phone 1', '198.51.100.5')).status, 401, 'another phone is not concerned')
 })
 
