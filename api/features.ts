@@ -20,6 +20,7 @@ import { invitations } from './features/invitations/feature.ts'
 import { tellInvitees } from './features/invitations/notify.ts'
 import { lockInvitationsOf, revokeInvitations } from './features/invitations/revocation-queries.ts'
 import { media } from './features/media/feature.ts'
+import { endUploads } from './features/media/uploads/queries.ts'
 import { musicTracks } from './features/music-tracks/feature.ts'
 import { findDeliveredTrack } from './features/music-tracks/queries.ts'
 import { notifications } from './features/notifications/feature.ts'
@@ -55,7 +56,7 @@ export const FEATURES: readonly Feature[] = [
   media({ findDeliveredHighlight, findDeliveredTrack, isShownToGuest }),
   musicTracks,
   notifications,
-  organizations({ lockInvitationsOf, revokeInvitations }),
+  organizations({ endUploads, lockInvitationsOf, revokeInvitations }),
   retention,
   timeline,
   users,

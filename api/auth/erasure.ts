@@ -31,6 +31,11 @@ export const authPart: PersonalPart = {
       kept: 'as long as the account',
       columns: { user_id: { person: { stays: 'with the bytes of highlights that stay, else with zeros' } } },
     },
+    storage_in_organizations: {
+      holds: 'how many bytes a user stores in each organization',
+      kept: 'as long as what is stored',
+      columns: { user_id: { person: { stays: 'with the bytes of highlights that stay' } } },
+    },
     sessions: {
       holds: 'sign-ins',
       kept: '400 days after the last token',

@@ -48,11 +48,13 @@ export async function refresh(deps: AuthDeps, context: Context, token: string): 
   for (const until = performance.now() + WAIT_MS; performance.now() < until; await sleep(ASK_AGAIN_MS)) {
     context.signal.throwIfAborted()
     const [holder, since] = [newUuid(), performance.now()]
-    const { isMine, before, known } = await deps.db.inTransaction({}, async (tx) => ({
-      before: await findRefreshToken(tx, hash),
-      isMine: await claimRefreshToken(tx, hash, holder),
-      known: await findRefreshToken(tx, hash),
-    }))
+    const { isMine, before, known } = await deps.db.inTransaction({}, async (tx) => {
+      const [before, isMine] = [await findRefreshToken(tx, hash), await claimRefreshToken(tx, hash, holder)]
+      const known = await findRefreshToken(tx, hash)
+      // Only who has a token of the user can use up the limit of the user. A refusal takes the claim back.
+      if (isMine && known?.userId) await deps.takeExchange(tx, known.userId, 1)
+      return { before, isMine, known }
+    })
     if (isMine) {
       const claim = { holder, since, tookOver: Boolean(before?.holder), kept: known?.reply ?? undefined }
       const tokens = await exchange({ deps, provider, context, token, hash, owner: ownerOf(known), ...claim })

@@ -3,6 +3,7 @@ import { exampleId } from '../requests/schemas.ts'
 import { type AuthDeps, completeLogin, login, logout } from './commands.ts'
 import { sessionActions } from './policy.ts'
 import { refresh } from './refresh.ts'
+import { hashOfToken } from './refresh-reply.ts'
 import { CompleteLoginBody, Keys, LoginBody, LogoutBody, RefreshBody, Tokens } from './session.ts'
 
 const tags = ['Authentication']
@@ -72,6 +73,8 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     description: `${deprecated} A refresh token that was replaced gets the same answer for ten seconds, for two tabs and for answers that were lost; using it later ends the session. ${OUTAGE}`,
     deprecated: true,
     limit: 'refresh',
+    // As a hash: a token is long, and the counters of the process keep its key.
+    account: (body) => hashOfToken(body.refresh_token).toString('hex'),
     problems: ['UNAUTHORIZED', 'NOT_FOUND', 'MFA_REQUIRED', 'AUTH_UNAVAILABLE'],
     body: RefreshBody,
     status: 200,

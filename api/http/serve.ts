@@ -4,7 +4,7 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Database } from '../db/db.ts'
 import { asCaller } from '../limits/fair-database.ts'
-import { type Limits, limitOf } from '../limits/limits.ts'
+import { countsDone, type Limits, limitOf } from '../limits/limits.ts'
 import type { Caller } from '../limits/policy.ts'
 import { permitCaller } from '../permissions/permit.ts'
 import type { Actor } from '../requests/actor.ts'
@@ -91,7 +91,7 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
   try {
     const account = route.account?.(input.body, input.params)
     if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)
-    await run({ route, options, req, res, actor, key, input }).catch((error: unknown) => {
+    await run({ route, options, req, res, actor, caller, key, input }).catch((error: unknown) => {
       throw declared(route, options, res, error)
     })
   } finally {
@@ -164,6 +164,7 @@ interface Run {
   req: Request
   res: Response
   actor: Actor
+  caller: Caller
   key: string | undefined
   input: Received
 }
@@ -206,11 +207,18 @@ async function attempt(r: Run, attempt: Attempt): Promise<void> {
 }
 
 async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
-  const { route, options, req, res } = r
+  const { route, options, req, res, caller } = r
   if (route.isStream) return follow(r)
-  const remember: Context['remember'] = async (tx, status, data) => attempt?.remember(tx, status, keptOf(r, data))
+  let isCounted = false
+  const remember: Context['remember'] = async (tx, status, data) => {
+    await attempt?.remember(tx, status, keptOf(r, data))
+    // Last: it locks the counters of the caller.
+    await options.limits?.takeDone(limitOf(route), caller, tx, res)
+    isCounted = true
+  }
   const reply = await route.handle(inputOf(r, remember))
   requireDecision(route, options, res)
+  if (!isCounted) requireCount(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
   const made = reply as Reply<unknown>
   if (isUnmade(made.data) && made.etag !== undefined && sendIfCurrent(req, res, made.etag)) return
@@ -262,6 +270,14 @@ function requireDecision(route: Route, options: ServeOptions, res: Response): vo
   const error = new Error(`${route.operationId} succeeded without a decision on ${route.action?.name}`)
   if (options.checkResponses) throw error
   stateOf(res).log.error({ err: error }, 'no decision of the permission service')
+}
+
+/** A success that its class counts, and that was not counted, is a bug: the handler never called `remember`. */
+function requireCount(route: Route, options: ServeOptions, res: Response): void {
+  if (!countsDone(limitOf(route))) return
+  const error = new Error(`${route.operationId} succeeded without a count of what it has done`)
+  if (options.checkResponses) throw error
+  stateOf(res).log.error({ err: error }, 'no count against the limit of an operation')
 }
 
 /** Reports a Problem that the document does not declare. */

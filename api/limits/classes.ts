@@ -16,6 +16,11 @@ export interface Limit {
 export interface LimitRules {
   /** By their names in the `RateLimit` header. A request must pass all of them, in this order. */
   limits: Readonly<Record<string, Limit>>
+  /**
+   * What a caller may do, by their names in the header: counted exactly, over all replicas, in the transaction that does it.
+   * A request that is refused, and one that is answered from memory, counts only against `limits`.
+   */
+  done?: Readonly<Record<string, Limit & { per: 'caller' }>>
   /** Counted exactly, over all replicas, in Postgres. Each replica counts the others separately. */
   shared?: true
   /** Requests of one user that one replica serves at the same time. */
@@ -27,6 +32,16 @@ const TEN_MINUTES = 600
 const HOUR = 3600
 const DAY = 86_400
 const one = (name: string, limit: Limit) => ({ limits: { [name]: limit } })
+
+/** Requests of a class whose successes are counted are limited to so many times as many, by each process. */
+const REQUESTS_PER_DONE = 10
+type Scarce = Pick<Limit, 'quota' | 'seconds'>
+const scarce = (name: string, first: Scarce, more: Readonly<Record<string, Scarce>> = {}): LimitRules => ({
+  ...one(`${name}-requests`, { ...first, quota: first.quota * REQUESTS_PER_DONE, per: 'caller' }),
+  done: Object.fromEntries(
+    Object.entries({ [name]: first, ...more }).map(([key, limit]) => [key, { ...limit, per: 'caller' as const }]),
+  ),
+})
 
 /**
  * Every class of operations with its limits. An operation belongs to one class, named by its route, and counts only
@@ -55,19 +70,22 @@ const OPERATIONS = {
   },
   /** What the identity provider tells: each request is signed, and those of all users come from few addresses. */
   provider: one('provider', { quota: 6000, seconds: MINUTE, burst: 1000, per: 'address' }),
-  refresh: one('refresh', { quota: 30, seconds: MINUTE, per: 'caller' }),
+  /**
+   * Refresh tokens. Many phones share one address, so the address has a wide limit, and what is limited strictly is the use
+   * of one token. Of a token that this server knows, its user has a limit too (`REFRESH_LIMIT`).
+   */
+  refresh: {
+    limits: {
+      'refresh-address': { quota: 3000, seconds: MINUTE, burst: 600, per: 'address' },
+      refresh: { quota: 30, seconds: MINUTE, per: 'account' },
+    },
+  },
   comment: one('comment', { quota: 30, seconds: MINUTE, per: 'caller' }),
   reaction: one('reaction', { quota: 60, seconds: MINUTE, per: 'caller' }),
   /** The order of an album: one request names up to 5,000 media items, and locks the album. */
   reorder: { ...one('reorder', { quota: 60, seconds: MINUTE, burst: 20, per: 'caller' }), atOnce: 2 },
-  highlight: { shared: true, ...one('highlight', { quota: 10, seconds: HOUR, per: 'caller' }) },
-  invitation: {
-    shared: true,
-    limits: {
-      invitation: { quota: 30, seconds: HOUR, per: 'caller' },
-      'invitation-day': { quota: 100, seconds: DAY, per: 'caller' },
-    },
-  },
+  highlight: scarce('highlight', { quota: 10, seconds: HOUR }),
+  invitation: scarce('invitation', { quota: 30, seconds: HOUR }, { 'invitation-day': { quota: 100, seconds: DAY } }),
   /** Responses to an invitation: everyone at a party may be behind one address. */
   respond: {
     limits: {
@@ -97,8 +115,8 @@ const OPERATIONS = {
   changes: one('changes', { quota: 60, seconds: MINUTE, burst: 20, per: 'caller' }),
   /** Pages of the audit log: each may read 64 MiB. */
   audit: { ...one('audit', { quota: 120, seconds: MINUTE, burst: 30, per: 'caller' }), atOnce: 3 },
-  export: { shared: true, ...one('export', { quota: 10, seconds: DAY, per: 'caller' }) },
-  anonymize: { shared: true, ...one('anonymize', { quota: 5, seconds: HOUR, per: 'caller' }) },
+  export: scarce('export', { quota: 10, seconds: DAY }),
+  anonymize: scarce('anonymize', { quota: 5, seconds: HOUR }),
 } satisfies Record<string, LimitRules>
 
 /**
@@ -106,6 +124,12 @@ const OPERATIONS = {
  * the class of its operation.
  */
 export const MENTION_LIMIT: Limit = { quota: 300, seconds: HOUR, per: 'caller' }
+
+/**
+ * Exchanges of refresh tokens of one user at the identity provider, over all replicas. Each exchange replaces the token, so
+ * a count by token would not bound a client that refreshes in a loop. Counted where the token is claimed.
+ */
+export const REFRESH_LIMIT: Limit = { quota: 30, seconds: MINUTE, per: 'caller' }
 
 /** The class that a route names. */
 export type LimitClass = keyof typeof OPERATIONS

@@ -1,11 +1,12 @@
 import type { ServerResponse } from 'node:http'
 import { countedAddress } from '../../lib/contract/counted-address.ts'
 import { Problem } from '../../lib/contract/problem.ts'
+import type { Tx } from '../db/db.ts'
 import { type Buckets, openBuckets } from './buckets.ts'
-import { LIMIT_CLASSES, type LimitClass, type LimitRules, UNAUTHORIZED } from './classes.ts'
+import { LIMIT_CLASSES, type Limit, type LimitClass, type LimitRules, UNAUTHORIZED } from './classes.ts'
 import { policyHeader, secondsUntil, standingHeader } from './headers.ts'
 import { type Caller, callerKey, type ScaledLimit, type Standing, scaled, scaledAtOnce, stricter } from './policy.ts'
-import type { SharedCounters } from './queries.ts'
+import { addPoints, type SharedCounters } from './queries.ts'
 import { openSlotsByKey } from './slots.ts'
 
 /** Each call throws Problem RATE_LIMITED for a refusal and sets `RateLimit-Policy` and `RateLimit` on the response. */
@@ -14,6 +15,11 @@ export interface Limits {
   take(name: LimitClass, caller: Caller, res: ServerResponse): Promise<void>
   /** Counts it again once the account in the body is known. */
   takeForAccount(name: LimitClass, caller: Caller, res: ServerResponse): Promise<void>
+  /**
+   * Counts what a request has done, in the transaction that does it: if the count is refused, so is the work. The counters
+   * stay locked until the transaction ends: call it last.
+   */
+  takeDone(name: LimitClass, caller: Caller, tx: Tx, res: ServerResponse): Promise<void>
   /** Counts a request whose token was missing or refused. */
   takeUnauthorized(caller: Caller, res: ServerResponse): Promise<void>
 }
@@ -27,6 +33,9 @@ export interface LimitsOptions {
   now: () => number
   onRefused(name: string): void
 }
+
+/** Whether a success of this class counts, so that the operation must say in which transaction it was done. */
+export const countsDone = (name: LimitClass): boolean => LIMIT_CLASSES[name].done !== undefined
 
 export const limitOf = (route: { limit?: LimitClass }): LimitClass => route.limit ?? 'general'
 
@@ -47,6 +56,7 @@ export function openLimits(o: LimitsOptions): Limits | undefined {
       await it.count(it.early, caller, res)
     },
     takeForAccount: (name, caller, res) => named(name).count(named(name).late, caller, res),
+    takeDone: (name, caller, tx, res) => named(name).countDone(caller, tx, res),
     takeUnauthorized: (caller, res) => unauthorized.count(unauthorized.early, caller, res),
   }
 }
@@ -60,16 +70,25 @@ interface Counter {
 type OpenClass = ReturnType<typeof openClass>
 
 function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
-  const limits = Object.fromEntries(
-    Object.entries(rules.limits).map(([name, limit]) => [name, scaled(limit, o.factor)]),
-  )
+  const scaledAll = (all: Readonly<Record<string, Limit>> = {}) =>
+    Object.fromEntries(Object.entries(all).map(([name, limit]) => [name, scaled(limit, o.factor)]))
+  const [limits, done] = [scaledAll(rules.limits), scaledAll(rules.done)]
   const counters = Object.entries(limits).map(([name, limit]) => openCounter(name, limit, rules, o))
-  const policy = policyHeader(limits)
+  const policy = policyHeader({ ...limits, ...done })
   const slots = openSlotsByKey(scaledAtOnce(rules, o.factor))
 
   function refuse(ms: number): never {
     o.onRefused(className)
     throw new Problem('RATE_LIMITED', 'Too many requests. Please slow down.', { retryAfter: secondsUntil(ms) })
+  }
+
+  /** Shows where the caller stands, in place of what the response says under this name. A transaction may run again. */
+  function settle(name: string, standing: Standing, res: ServerResponse): void {
+    const earlier = String(res.getHeader('RateLimit') ?? '').split(', ')
+    const others = earlier.filter((one) => one !== '' && !one.startsWith(`"${name}";`))
+    res.setHeader('RateLimit', [...others, standingHeader(name, standing)].join(', '))
+    res.setHeader('RateLimit-Policy', policy)
+    if (standing.retryAfterMs > 0) refuse(standing.retryAfterMs)
   }
 
   return {
@@ -89,11 +108,15 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
       for (const { name, limit, take } of some) {
         const counted = take(keyOf(limit.per, caller), caller)
         const standing = counted instanceof Promise ? await counted : counted
-        const earlier = res.getHeader('RateLimit')
-        const shown = standingHeader(name, standing)
-        res.setHeader('RateLimit', earlier === undefined ? shown : `${String(earlier)}, ${shown}`)
-        res.setHeader('RateLimit-Policy', policy)
-        if (standing.retryAfterMs > 0) refuse(standing.retryAfterMs)
+        settle(name, standing, res)
+      }
+    },
+
+    async countDone(caller: Caller, tx: Tx, res: ServerResponse): Promise<void> {
+      for (const [name, { quota, seconds }] of Object.entries(done)) {
+        const { taken, msLeft } = await addPoints(tx, { name, key: callerKey(caller), points: 1, seconds })
+        const retryAfterMs = taken > quota ? Math.max(1, msLeft) : 0
+        settle(name, { retryAfterMs, remaining: Math.max(0, quota - taken), resetMs: msLeft }, res)
       }
     },
   }

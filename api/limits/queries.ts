@@ -101,7 +101,8 @@ export async function addPoints(
       msLeft: sql<number>`(${rateLimits.expire} - extract(epoch from clock_timestamp()) * 1000)::float8`,
     })
   if (!row) throw new Error('points were not counted')
-  return row
+  // The end of a window is rounded to milliseconds, and may lie behind its length.
+  return { ...row, msLeft: Math.min(row.msLeft, o.seconds * 1000) }
 }
 
 /** Stops waiting after `ms`; the query continues, and counts if it succeeds. */

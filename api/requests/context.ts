@@ -11,8 +11,9 @@ export interface Context extends Origin {
   /** Notes that the permission service has decided on this request. */
   decided(): void
   /**
-   * Stores the response under the request's Idempotency-Key in the transaction of its effect, so that a repeat has no
-   * second effect. A no-op without a key. Commands of POST operations call it last in their transaction.
+   * Stores the response under the request's Idempotency-Key, if it has one, in the transaction of its effect, so that a
+   * repeat has no second effect; and counts the effect where the limits of the operation count effects. Throws to refuse it.
+   * Commands of POST operations call it last in their transaction.
    */
   remember(tx: Tx, status: number, data: unknown): Promise<void>
 }

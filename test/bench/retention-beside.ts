@@ -75,8 +75,10 @@ async function fill({ database, orgId, userId }: World): Promise<void> {
       from generate_series(1, $3::int + 5000) n`,
     [orgId, userId, ITEMS],
   )
-  await database.admin.query('insert into user_storage (user_id, media_bytes) values ($1, $2)', [
-    ...[userId, (ITEMS + 5000) * 7],
+  const bytes = (ITEMS + 5000) * 7
+  await database.admin.query('insert into user_storage (user_id, media_bytes) values ($1, $2)', [userId, bytes])
+  await database.admin.query('insert into storage_in_organizations (user_id, org_id, bytes) values ($1, $2, $3)', [
+    ...[userId, orgId, bytes],
   ])
   await vacuum(database, 'media')
 }

@@ -63,6 +63,11 @@ async function fill(count: number): Promise<Uuid[]> {
     `insert into user_storage (user_id, media_bytes) values ($1, $2) on conflict (user_id) do update set media_bytes = $2`,
     [user, count * 7],
   )
+  await database.admin.query(
+    `insert into storage_in_organizations (user_id, org_id, bytes) values ($1, $2, $3)
+      on conflict (user_id, org_id) do update set bytes = $3`,
+    [user, org, count * 7],
+  )
   await vacuum(database, 'media')
   return (await database.admin.query('select id from media')).rows.map(({ id }) => id)
 }

@@ -1,4 +1,4 @@
-import { integer, pgTable, text, timestamp } from '../orm.ts'
+import { boolean, integer, pgTable, primaryKey, text, timestamp } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 
 export const users = pgTable('users', {
@@ -18,7 +18,7 @@ export const users = pgTable('users', {
   updatedAt: time().notNull().defaultNow(),
 })
 
-/** Only triggers write this table. */
+/** Only triggers write these tables. What counts against the quotas says `storage_of`. */
 export const userStorage = pgTable('user_storage', {
   userId: id('user').primaryKey(),
   mediaBytes: bytes().notNull().default(0),
@@ -26,4 +26,17 @@ export const userStorage = pgTable('user_storage', {
   openUploads: integer().notNull().default(0),
   highlightBytes: bytes().notNull().default(0),
   pieceBytes: bytes().notNull().default(0),
+  /** Whether `storage_in_organizations` has all of it. */
+  isSplit: boolean().notNull().default(true),
 })
+
+export const storageInOrganizations = pgTable(
+  'storage_in_organizations',
+  {
+    userId: id('user').notNull(),
+    orgId: id('organization').notNull(),
+    bytes: bytes().notNull().default(0),
+    openUploads: integer().notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.userId, table.orgId] })],
+)

@@ -1,4 +1,4 @@
-import type { Uuid } from '../../../lib/contract/ids.ts'
+import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { type AuditDetails, insertAudit } from '../../audit/queries.ts'
 import type { Database, Tx } from '../../db/db.ts'
@@ -6,18 +6,23 @@ import type { MediaRow } from '../../db/schema/media.ts'
 import type { Change } from '../../requests/change.ts'
 import { pair } from './pairing.ts'
 import { lockPairing } from './pairing-queries.ts'
-import { findStatus, insertMedia, type NewMedia, readNow, restartConversion, restartFailedFor } from './queries.ts'
+import {
+  findHalf,
+  findStatus,
+  insertMedia,
+  type NewMedia,
+  type PairedHalf,
+  readNow,
+  restartConversion,
+  restartFailedFor,
+} from './queries.ts'
 
 /** Creates a media item: its row, its pairing, its events and its audit entry, all or none. */
 export async function recordMedia(change: Change, row: NewMedia): Promise<MediaRow> {
   const { tx, announce, audit } = change
   await lockPairing(tx, row)
   const made = await insertMedia(tx, row)
-  if (!made) {
-    throw new Problem('CONFLICT', `Another ${row.kind} has this live_photo_pair_id`, {
-      details: [{ field: 'body.live_photo_pair_id', issue: 'pairs one image with one video' }],
-    })
-  }
+  if (!made) throw pairTaken(row.kind, await findHalf(tx, row))
   await announce('MediaUploaded', made, {
     media_id: row.id,
     org_id: row.orgId,
@@ -28,6 +33,23 @@ export async function recordMedia(change: Change, row: NewMedia): Promise<MediaR
   })
   await audit('MEDIA_UPLOAD', made, { mime_type: row.mimeType, file_size_bytes: row.fileSizeBytes })
   return pair(change, made)
+}
+
+/**
+ * Throws if the uploader has a media item of this kind with the same `live_photo_pair_id`. Called before the bytes arrive,
+ * which would come in vain; `recordMedia` decides.
+ */
+export async function requireFreePair(tx: Tx, half: PairedHalf): Promise<void> {
+  const taken = half.livePhotoPairId === null ? undefined : await findHalf(tx, half)
+  if (taken) throw pairTaken(half.kind, taken)
+}
+
+/** `id`: of the other media item, which the uploader may see. It is gone if it was deleted at this moment. */
+function pairTaken(kind: string, id: Uuid | undefined): Problem {
+  const other = id && { media_id: formatId('media', id) }
+  return new Problem('CONFLICT', `Another ${kind} has this live_photo_pair_id`, {
+    details: [{ field: 'body.live_photo_pair_id', issue: 'pairs one image with one video', ...other }],
+  })
 }
 
 /**

@@ -192,6 +192,25 @@ export async function insertMedia(tx: Tx, row: NewMedia): Promise<MediaRow | und
   return made
 }
 
+export type PairedHalf = Pick<NewMedia, 'orgId' | 'uploaderId' | 'kind'> & { livePhotoPairId: string | null }
+
+/** The media item of this kind and pair id that the uploader has in the organization. */
+export async function findHalf(tx: Tx, half: PairedHalf): Promise<Uuid | undefined> {
+  const [row] = await tx
+    .select({ id: media.id })
+    .from(media)
+    .where(
+      and(
+        eq(media.orgId, half.orgId),
+        eq(media.uploaderId, half.uploaderId),
+        sql`${media.livePhotoPairId} = ${half.livePhotoPairId}`,
+        eq(media.kind, half.kind),
+        isNull(media.deletedAt),
+      ),
+    )
+  return row?.id
+}
+
 /** Records that the API is about to write an object for a media item that has no row yet. */
 export async function insertIntent(tx: Tx, orgId: Uuid, mediaId: Uuid): Promise<void> {
   await tx.insert(objectIntents).values({ orgId, mediaId })

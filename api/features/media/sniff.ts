@@ -2,6 +2,12 @@
 export const SNIFF_BYTES = 4096
 
 export type MediaKind = 'image' | 'video'
+
+/** What a client says that it sends. Undefined for a type such as `application/octet-stream`. */
+export function declaredKind(mimeType: string): MediaKind | undefined {
+  const [kind] = mimeType.split('/')
+  return kind === 'image' || kind === 'video' ? kind : undefined
+}
 export interface Sniffed {
   mimeType: string
   kind: MediaKind

@@ -183,15 +183,17 @@ export async function changeOrganization(
   return found(await findOrganization(tx, orgId))
 }
 
-/** What features above this one add to it: the pending invitations to a user, who is removed. */
+/** What features above this one add to it: the pending invitations to a user, who is removed, and the user's uploads. */
 export interface AboveOrganizations {
+  endUploads(tx: Tx, orgId: Uuid, userId: Uuid): Promise<void>
   lockInvitationsOf(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Uuid[]>
   revokeInvitations(tx: Tx, ids: Uuid[]): Promise<void>
 }
 
 /**
- * Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. Who is
- * removed cannot come back with an invitation from before; who leaves may.
+ * Ends a membership, and with it what the user takes part in. Media items stay: they were shared with the organization.
+ * Uploads that are not finished end: from now on the user can neither send their chunks nor abort them. Who is removed
+ * cannot come back with an invitation from before; who leaves may.
  */
 export async function removeMember(
   request: Write<typeof memberActions.remove>,
@@ -205,6 +207,7 @@ export async function removeMember(
   permit(target)
   ready(target)
   await above.revokeInvitations(tx, invitations)
+  await above.endUploads(tx, orgId, userId)
   await deleteMembership(tx, { orgId, userId })
   await audit(
     'ADMIN_ACTION',

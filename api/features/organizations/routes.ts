@@ -151,7 +151,7 @@ export function organizationRoutes(deps: ApiDeps, above: AboveOrganizations): Ro
       tags,
       summary: 'Remove a member, or leave',
       description:
-        'An addition to the interface specification. Every member leaves with `me` or their own id; owners and administrators remove others, but an administrator no owner. The membership ends with the next request of the user, and so does what they take part in; what they have uploaded stays. Removing a member revokes the pending invitations to them, by user id or by the verified e-mail address of their account; leaving does not. The last owner cannot leave: `CONFLICT`.',
+        'An addition to the interface specification. Every member leaves with `me` or their own id; owners and administrators remove others, but an administrator no owner. The membership ends with the next request of the user, and so does what they take part in; what they have uploaded stays, and no longer counts in their storage. Their open uploads are aborted. Removing a member revokes the pending invitations to them, by user id or by the verified e-mail address of their account; leaving does not. The last owner cannot leave: `CONFLICT`.',
       action: memberActions.remove,
       problems: ['CONFLICT'],
       params: OneMember,

@@ -3,15 +3,14 @@ import type { Tx } from '../../db/db.ts'
 import { asc, eq, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import { memberships, organizations } from '../../db/schema/organizations.ts'
-import { userStorage, users } from '../../db/schema/users.ts'
+import { users } from '../../db/schema/users.ts'
 import type { Usage } from './policy.ts'
 
 const user = sql.placeholder('user')
-// A user without a row has never stored anything.
+/** In the organizations of which the user is a member. A user without a row has never stored anything. */
 const usage = {
-  storedBytes: sql<number>`coalesce(${userStorage.mediaBytes} + ${userStorage.uploadBytes}
-    + ${userStorage.highlightBytes} + ${userStorage.pieceBytes}, 0)`.mapWith(Number),
-  openUploads: sql<number>`coalesce(${userStorage.openUploads}, 0)`.mapWith(Number),
+  storedBytes: sql<number>`coalesce(stored.stored_bytes, 0)`.mapWith(Number),
+  openUploads: sql<number>`coalesce(stored.open_uploads, 0)`.mapWith(Number),
 }
 
 /** Undefined for a user without a row; the first sign-in inserts it. */
@@ -20,7 +19,7 @@ export async function findAccount(tx: Tx, userId: Uuid) {
     tx
       .select({ displayName: users.displayName, email: users.email, ...usage })
       .from(users)
-      .leftJoin(userStorage, eq(userStorage.userId, users.id))
+      .leftJoin(sql`storage_of(${user}::uuid) stored`, sql`true`)
       .where(eq(users.id, user)),
   )
   return row
@@ -49,7 +48,7 @@ export async function listOwnOrganizations(tx: Tx, userId: Uuid) {
  */
 export async function findUsage(tx: Tx, userId: Uuid): Promise<Usage> {
   const [row] = await prepared(tx, 'find_usage', { user: userId }, () =>
-    tx.select(usage).from(userStorage).where(eq(userStorage.userId, user)),
+    tx.select(usage).from(sql`storage_of(${user}::uuid) stored`),
   )
   return row ?? { storedBytes: 0, openUploads: 0 }
 }

@@ -22,7 +22,8 @@ const Bytes = z
 export const UserStorage = z
   .object({
     used_bytes: Bytes.meta({
-      description: 'Originals, those in the trash included, and the announced size of uploads that are open or merging',
+      description:
+        'Originals, those in the trash included, and the announced size of uploads that are open or merging, in the organizations of which the user is a member',
     }),
     quota_bytes: Bytes.meta({ description: 'The API refuses an upload that exceeds it with QUOTA_EXCEEDED' }),
   })

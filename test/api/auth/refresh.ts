@@ -87,6 +87,24 @@ t.test('an answer that was lost comes again; ten seconds later the session ends'
   t.equal(revocations.length, 1, 'a session ends once')
 })
 
+t.test('a user whose client refreshes in a loop is told to wait, and keeps the token', async (t) => {
+  const limited = await startApiOn(t, { database, identity, settings: { ...settings, RATE_LIMIT_FACTOR: '1' } })
+  let { refresh_token } = await signedIn()
+  for (let i = 0; i < 30; i++) {
+    const { status, json } = await refresh(refresh_token, limited.port)
+    if (status !== 200) throw new Error(`${i}: ${status}`)
+    refresh_token = json.data.refresh_token
+  }
+  const asked = identity.exchanges()
+  const refused = await refresh(refresh_token, limited.port)
+  t.match([refused.status, refused.json.error.code], [429, 'RATE_LIMITED'])
+  t.ok(refused.json.error.retry_after > 0)
+  t.equal(identity.exchanges(), asked)
+  t.equal((await refresh((await signedIn()).refresh_token, limited.port)).status, 200, 'another user is not concerned')
+  await admin.query('delete from rate_limits')
+  t.equal((await refresh(refresh_token, limited.port)).status, 200, 'after the wait')
+})
+
 t.test('a session that was revoked meanwhile gets no answer again', async (t) => {
   const first = await signedIn()
   const { access_token } = (await refresh(first.refresh_token)).json.data

@@ -90,6 +90,34 @@ t.test('one address cannot fill the audit log, whatever accounts it names', asyn
   t.ok(rows.length <= 2 * 107 + 3, 'nor the table of counters')
 })
 
+const refresh = (refresh_token: string, ip: string) =>
+  ask(api.port, {
+    method: 'POST',
+    path: '/v1/api/auth/refresh',
+    headers: { 'x-forwarded-for': ip },
+    body: { refresh_token },
+  })
+
+t.test('phones behind one address refresh in the same minute, each with its own limit', async (t) => {
+  const phones = []
+  for (let sent = 0; sent < 45; sent += AT_ONCE) {
+    phones.push(
+      ...(await Promise.all(Array.from({ length: AT_ONCE }, (_, i) => refresh(`phone ${sent + i}`, '198.51.100.5')))),
+    )
+  }
+  t.strictSame(new Set(phones.map(({ status }) => status)), new Set([401]), 'none is refused for the others')
+  const again = async () => ({ before: asked, ...(await refresh('phone 0', '198.51.100.5')) })
+  // One more comes back every 2 s, which a busy machine may take for some of them.
+  let refused = await again()
+  let passed = 1
+  for (; refused.status === 401 && passed < 300; passed++) refused = await again()
+  t.ok(passed >= 30 && passed < 300, `${passed} with one token`)
+  t.match([refused.status, refused.json.error.code], [429, 'RATE_LIMITED'])
+  t.match(refused.headers, { ratelimit: /^"refresh-address";r=\d+;t=\d+, "refresh";r=0;t=\d+$/ })
+  t.equal(asked, refused.before, 'the identity provider is not asked')
+  t.equal((await refresh('phone 1', '198.51.100.5')).status, 401, 'another phone is not concerned')
+})
+
 t.test('refusals are counted by class', async (t) => {
   const metrics = await fetch(`${api.metricsUrl}/metrics`).then((r) => r.text())
   const counted = Number(/^rate_limited_requests_total\{class="login"\} (\d+)$/m.exec(metrics)?.[1])

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type AppDeps, apiRoutes } from '../../../api/app.ts'
-import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
+import { LIMIT_CLASSES, type Limit } from '../../../api/limits/classes.ts'
 import { limitOf } from '../../../api/limits/limits.ts'
 
 const nothing: object = new Proxy({}, { get: () => nothing })
@@ -70,10 +70,13 @@ t.test('a route names an account where its class counts by account, and nowhere 
 
 t.test('the numbers are those of the decisions', async (t) => {
   const said = Object.fromEntries(
-    Object.entries(LIMIT_CLASSES).map(([name, { limits, shared, atOnce }]) => {
-      const numbers = Object.values(limits).map(
-        ({ quota, seconds, burst, per }) => `${quota}/${seconds}${burst ? ` burst ${burst}` : ''} ${per}`,
-      )
+    Object.entries(LIMIT_CLASSES).map(([name, { limits, done, shared, atOnce }]) => {
+      const said = ({ quota, seconds, burst, per }: Limit) =>
+        `${quota}/${seconds}${burst ? ` burst ${burst}` : ''} ${per}`
+      const numbers = [
+        ...Object.values(limits).map(said),
+        ...Object.values(done ?? {}).map((limit) => `${said(limit)} done`),
+      ]
       return [name, [...numbers, ...(shared ? ['shared'] : []), ...(atOnce ? [`${atOnce} at once`] : [])].join(', ')]
     }),
   )
@@ -86,19 +89,19 @@ t.test('the numbers are those of the decisions', async (t) => {
     'upload-init': '1000/3600 caller',
     chunk: '1200/60 caller, 6 at once',
     login: '100/3600 address, 5/60 account, 20/3600 account, shared',
-    refresh: '30/60 caller',
+    refresh: '3000/60 burst 600 address, 30/60 account',
     provider: '6000/60 burst 1000 address',
     comment: '30/60 caller',
     reaction: '60/60 caller',
     reorder: '60/60 burst 20 caller, 2 at once',
-    highlight: '10/3600 caller, shared',
-    invitation: '30/3600 caller, 100/86400 caller, shared',
+    highlight: '100/3600 caller, 10/3600 caller done',
+    invitation: '300/3600 caller, 30/3600 caller done, 100/86400 caller done',
     respond: '10/60 caller, 120/60 address',
     slug: '600/60 address, 60/600 accounts, 300/60 account',
     renewal: '20/3600 address, 60/86400 address',
     changes: '60/60 burst 20 caller',
     audit: '120/60 burst 30 caller, 3 at once',
-    export: '10/86400 caller, shared',
-    anonymize: '5/3600 caller, shared',
+    export: '100/86400 caller, 10/86400 caller done',
+    anonymize: '50/3600 caller, 5/3600 caller done',
   })
 })

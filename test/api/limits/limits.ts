@@ -36,7 +36,23 @@ const routes: Route[] = [
     body: z.object({ n: z.number() }),
     handle: done,
   }),
-  route({ ...common, method: 'post', path: '/export', operationId: 'export', limit: 'export', handle: done }),
+  route({
+    ...common,
+    method: 'post',
+    path: '/export',
+    operationId: 'export',
+    limit: 'export',
+    body: z.object({ is_refused: z.boolean().optional() }),
+    problems: ['CONFLICT'],
+    handle: ({ context, body }) =>
+      database.db.inTransaction({}, async (tx) => {
+        await context.remember(tx, 204, null)
+        // As late as possible: what was counted goes with the rest.
+        if (body.is_refused) throw new Problem('CONFLICT', 'no')
+        return { data: null }
+      }),
+  }),
+  route({ ...common, method: 'post', path: '/uncounted', operationId: 'uncounted', limit: 'export', handle: done }),
   publicRoute({ ...common, method: 'get', path: '/public', operationId: 'public', limit: 'public', handle: done }),
   publicRoute({
     ...common,
@@ -76,7 +92,10 @@ const routes: Route[] = [
 ]
 
 /** A server with limits of its own, whose clock stands still until it is told to go on. */
-async function serve(t: Test, o: { pool?: pg.Pool; timeoutMs?: number; factor?: number; maxStreams?: number } = {}) {
+async function serve(
+  t: Test,
+  o: { db?: typeof database.db; pool?: pg.Pool; timeoutMs?: number; factor?: number; maxStreams?: number } = {},
+) {
   const time = { now: 1000 }
   const now = () => time.now
   const refused: string[] = []
@@ -89,7 +108,7 @@ async function serve(t: Test, o: { pool?: pg.Pool; timeoutMs?: number; factor?: 
   const { pool = database.db.pool, timeoutMs = 60_000 } = o
   const shared = openSharedCounters({ pool, log: quietLog(), now, timeoutMs })
   const limits = openLimits({ factor: o.factor ?? 1, shared, now, onRefused: (name) => void refused.push(name) })
-  const server = await serveRoutes(t, routes, { db: noDatabase, limits, bodies, trustProxyHops: 1 })
+  const server = await serveRoutes(t, routes, { db: o.db ?? noDatabase, limits, bodies, trustProxyHops: 1 })
   return { ...server, time, refused, bodies }
 }
 type Served = Awaited<ReturnType<typeof serve>>
@@ -248,13 +267,57 @@ t.test('sign-ins are counted by address and account, and by address alone', asyn
   t.notMatch(JSON.stringify(rows), /example|198\.51/, 'nobody can be told from the table')
 })
 
-t.test('scarce classes are counted over all replicas, exactly, whatever comes at once', async (t) => {
+t.test('sign-ins are counted over all replicas, exactly, whatever comes at once', async (t) => {
   const replicas = [await serve(t), await serve(t), await serve(t)]
-  const ask = (server: Served) => server.ask({ method: 'POST', path: '/export', headers: as('bob') })
+  const ask = (server: Served) => login(server, 'cid@example.org', '198.51.100.4')
   const answers = await Promise.all(Array.from({ length: 20 }, () => replicas.map(ask)).flat())
+  t.equal(answers.filter((a) => a.status === 204).length, 5)
+})
+
+const exported = (server: Served, who: string, key?: string, body: object = {}) =>
+  server.ask({
+    method: 'POST',
+    path: '/export',
+    headers: { ...as(who), ...(key !== undefined && { 'idempotency-key': key }) },
+    body,
+  })
+
+t.test('what scarce operations have done is counted over all replicas, exactly, whatever comes at once', async (t) => {
+  const replicas = [await serve(t), await serve(t), await serve(t)]
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, () => replicas.map((server) => exported(server, 'bob'))).flat(),
+  )
   t.equal(answers.filter((a) => a.status === 204).length, 10)
   const refused = answers.find((a) => a.status === 429)
   t.ok(Number(refused?.headers['retry-after']) > 3600, 'until the day is over')
+  t.match(refused?.headers['ratelimit'], /^"export-requests";r=\d+;t=\d+, "export";r=0;t=\d+$/)
+  const { rows } = await database.admin.query(`select points from rate_limits where key like 'export:%'`)
+  t.strictSame(rows, [{ points: 10 }], 'refusals are not counted')
+})
+
+t.test('repeats and refused requests count as requests, not as what is scarce', async (t) => {
+  const server = await serve(t, { db: database.db })
+  const first = await exported(server, 'ann', 'one')
+  t.match(first.headers, {
+    'ratelimit-policy': '"export-requests";q=100;w=86400, "export";q=10;w=86400',
+    ratelimit: '"export-requests";r=99;t=864, "export";r=9;t=86400',
+  })
+  for (let i = 0; i < 15; i++) {
+    const replay = await exported(server, 'ann', 'one')
+    t.match([replay.status, replay.headers['ratelimit']], [204, /^"export-requests";r=\d+;t=\d+$/])
+    t.equal((await exported(server, 'ann', undefined, { is_refused: true })).status, 409)
+    t.equal((await exported(server, 'ann', 'two', { is_refused: 'yes' })).status, 400)
+  }
+  t.match((await exported(server, 'ann', 'two')).headers['ratelimit'], /, "export";r=8;t=\d+$/)
+  for (let i = 0; i < 8; i++) t.equal((await exported(server, 'ann')).status, 204)
+  t.equal((await exported(server, 'ann')).status, 429)
+  t.equal((await exported(server, 'ann', 'two')).status, 204, 'a repeat is answered all the same')
+  t.equal((await many(60, () => exported(server, 'ann', 'one'))).passed, 43, 'the process bounds the requests')
+})
+
+t.test('a success that nothing counts is a bug', async (t) => {
+  const server = await serve(t)
+  t.equal((await server.ask({ method: 'POST', path: '/uncounted', headers: as('ann') })).status, 500)
 })
 
 for (const [how, cut] of [

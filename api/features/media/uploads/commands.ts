@@ -5,8 +5,11 @@ import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { Read, Steps } from '../../../requests/request.ts'
 import { timestamp } from '../../../requests/schemas.ts'
 import { requireQuota } from '../../users/commands.ts'
+import { requireFreePair } from '../commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { type mediaActions, UPLOAD, type uploadActions } from '../policy.ts'
+import type { PairedHalf } from '../queries.ts'
+import { declaredKind } from '../sniff.ts'
 import { planUpload, progressOf } from './plan.ts'
 import { abortUpload, findUpload, insertUpload, listChunks } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
@@ -21,6 +24,7 @@ export async function startUpload(
   { read, answer, actor, orgId }: Steps<typeof mediaActions.upload>,
   request: StartUpload,
 ): Promise<StartedUpload> {
+  const half = declaredHalf({ orgId, uploaderId: actor.userId }, request)
   const plan = await read(async ({ tx }) => {
     const planned = planUpload({
       fileBytes: request.file_size_bytes,
@@ -28,6 +32,8 @@ export async function startUpload(
       mimeType: request.mime_type,
     })
     if ('issue' in planned) throw refusal(planned)
+    // First: what this user has already uploaded needs no storage.
+    if (half) await requireFreePair(tx, half)
     await requireQuota(tx, actor.userId, quotas, { storedBytes: planned.fileBytes, openUploads: 1 }, SIZE)
     return planned
   })
@@ -64,6 +70,15 @@ export async function startUpload(
     if (multipartId) await abandon({ db, store }, { orgId, id, key, multipartId })
     throw error
   }
+}
+
+/** The half of a Live Photo that a client says it sends. The bytes decide what it is, at the merge. */
+function declaredHalf(
+  of: { orgId: Uuid; uploaderId: Uuid },
+  { mime_type, live_photo_pair_id: livePhotoPairId }: StartUpload,
+): PairedHalf | undefined {
+  const kind = declaredKind(mime_type)
+  return kind && livePhotoPairId ? { ...of, kind, livePhotoPairId } : undefined
 }
 
 /** Aborts what the store holds, unless the session exists after all: then only the answer to the commit was lost. */

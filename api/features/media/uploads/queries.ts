@@ -170,6 +170,21 @@ export async function abortUpload(tx: Tx, id: Uuid): Promise<void> {
     .where(and(eq(uploads.id, id), eq(uploads.state, 'open')))
 }
 
+/**
+ * Aborts all sessions of a user in an organization; housekeeping removes what they have in the store. A merge that is under
+ * way is left alone: it finds that its user is no longer permitted to merge, and the session expires.
+ */
+export async function endUploads(tx: Tx, orgId: Uuid, userId: Uuid): Promise<void> {
+  // In the order of ids, each only once the transaction that has locked it is over.
+  const { rows } = await tx.execute(sql`select id from ${uploads} u
+    where u.org_id = ${orgId} and u.uploader_id = ${userId} and u.state in ('open', 'merging') and ${isOver}
+    order by u.id for update`)
+  await tx
+    .update(uploads)
+    .set({ state: 'aborted', mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
+    .where(sql`${uploads.id} = any(${sql.param(idsOf(rows))}::uuid[])`)
+}
+
 /** Ends sessions that had expired at this time, including those whose merge died and was never requested again. */
 export async function expireUploadRows(tx: Tx, at: string): Promise<number> {
   // A hold keeps what has arrived: the end of a session is followed by its removal.

@@ -13,7 +13,7 @@ import type { Context } from '../../../requests/context.ts'
 import type { Steps, Write } from '../../../requests/request.ts'
 import { requireQuota } from '../../users/commands.ts'
 import type { Quotas } from '../../users/policy.ts'
-import { recordMedia } from '../commands.ts'
+import { recordMedia, requireFreePair } from '../commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { PairingForm, type UploadedMedia } from '../media.ts'
 import type { mediaActions } from '../policy.ts'
@@ -28,7 +28,7 @@ export const SingleFields = z.object(PairingForm)
 /** Streams one file into the store and makes a media item from it. A failed upload leaves no object behind. */
 export async function uploadSingle(
   deps: UploadDeps,
-  { write, answer, actor, orgId, context }: Steps<typeof mediaActions.upload>,
+  { read, write, answer, actor, orgId, context }: Steps<typeof mediaActions.upload>,
   body: MultipartBody,
 ): Promise<UploadedMedia> {
   const id = newUuid()
@@ -40,6 +40,11 @@ export async function uploadSingle(
   })
   try {
     const received = await open(body.file.stream)
+    const livePhotoPairId = SingleFields.safeParse(body.fields).data?.live_photo_pair_id
+    if (livePhotoPairId) {
+      const half = { orgId, uploaderId: actor.userId, kind: received.sniffed.kind, livePhotoPairId }
+      await read(({ tx }) => requireFreePair(tx, half))
+    }
     const stored = await received.storeIn(deps.store, originalKey(orgId, id), context.signal)
     failpoint('upload.stored')
     const fields = SingleFields.parse(await body.finished())

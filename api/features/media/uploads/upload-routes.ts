@@ -53,7 +53,7 @@ export function uploadRoutes(
       tags,
       summary: 'Upload a whole file of at most 100 MiB',
       description:
-        'The API detects the type from the first bytes of the file, and refuses a file that is not an image or a video of a supported type. The conversion of a video begins at once, or after earlier ones of the organization have ended; the original can be fetched immediately. The API refuses a file that exceeds the caller’s remaining storage (`GET /api/users/me`) with `QUOTA_EXCEEDED`.',
+        'The API detects the type from the first bytes of the file, and refuses a file that is not an image or a video of a supported type. The conversion of a video begins at once, or after earlier ones of the organization have ended; the original can be fetched immediately. The API refuses a file that exceeds the caller’s remaining storage (`GET /api/users/me`) with `QUOTA_EXCEEDED`. `CONFLICT` means that the caller has another media item of the same kind with this `live_photo_pair_id`, and `details[].media_id` which; the API says so before it reads the file if the field comes before it.',
       problems: ['CONFLICT', 'FILE_TOO_LARGE', 'UNSUPPORTED_CONTENT_TYPE', 'QUOTA_EXCEEDED'],
       limit: 'single-upload',
       action: mediaActions.upload,
@@ -73,8 +73,8 @@ export function uploadRoutes(
       tags,
       summary: 'Start an upload in chunks',
       description:
-        'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are accepted for files of at most 512 MiB. The session ends 24 hours after its last chunk, and at the latest 7 days after its start. `file_size_bytes` counts against the caller’s storage from now on. `QUOTA_EXCEEDED` means that the file exceeds the remaining storage (`details[].quota` is `storage`), or that the caller has too many open uploads (`open_uploads`) and must merge or abort one first.',
-      problems: ['FILE_TOO_LARGE', 'QUOTA_EXCEEDED'],
+        'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are accepted for files of at most 512 MiB. The session ends 24 hours after its last chunk, and at the latest 7 days after its start. `file_size_bytes` counts against the caller’s storage from now on. `QUOTA_EXCEEDED` means that the file exceeds the remaining storage (`details[].quota` is `storage`), or that the caller has too many open uploads (`open_uploads`) and must merge or abort one first. `CONFLICT` means that the caller has another media item of the same kind with this `live_photo_pair_id`, and `details[].media_id` which. `mime_type` tells the kind here.',
+      problems: ['CONFLICT', 'FILE_TOO_LARGE', 'QUOTA_EXCEEDED'],
       limit: 'upload-init',
       action: mediaActions.upload,
       params: InOrg,
@@ -139,7 +139,7 @@ export function uploadRoutes(
       tags,
       summary: 'Make one media item from all chunks',
       description:
-        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that, for 7 days. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), or is not of a supported type (`UNSUPPORTED_MEDIA`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
+        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that, for 7 days. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), or is not of a supported type (`UNSUPPORTED_MEDIA`), or another media item of the caller has got its `live_photo_pair_id` since the start (`CONFLICT`, with `details[].media_id`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
       problems: ['CONFLICT', 'UPLOAD_INCOMPLETE', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_MEDIA'],
       action: uploadActions.merge,
       params: InOrg,

@@ -28,6 +28,24 @@ t.test('forty guests at one address look up a slug, each several times, and resp
   t.strictSame([...statuses], [200])
 })
 
+t.test('repeats and refusals of an invitation use up nothing of the thirty an hour', async (t) => {
+  const at = await world.event()
+  const path = `/api/orgs/${api.org}/events/${at.wireId}/invitations`
+  const invite = (json: object, key: string) =>
+    api.call(api.people.owner, 'POST', path, { json, headers: { 'idempotency-key': key } })
+  const first = { email: world.newEmail() }
+  t.equal((await invite(first, 'first')).status, 201)
+  for (let i = 0; i < 30; i++) {
+    t.equal((await invite(first, 'first')).status, 201)
+    t.equal((await invite(first, `again-${i}`)).status, 409)
+  }
+  for (let i = 1; i < 30; i++) t.equal((await invite({ email: world.newEmail() }, `key-${i}`)).status, 201)
+  const refused = await invite({ email: world.newEmail() }, 'last')
+  t.match([refused.status, refused.code], [429, 'RATE_LIMITED'])
+  t.ok(Number(refused.headers.get('retry-after')) > 60)
+  t.equal((await invite(first, 'first')).status, 201, 'a repeat is answered')
+})
+
 t.test('many different slugs from one address are refused, a slug that was named before is not', async (t) => {
   const slug = (i: number) => `2222222${'23456789ABCDEFGHJKMNPQRSTUVWXYZ'[i % 31]}`.replace(/^22/, i < 31 ? '22' : '33')
   const ask = (i: number, ip: string) => api.call(undefined, 'GET', `/api/invitations/by-slug/${slug(i)}`, from(ip))

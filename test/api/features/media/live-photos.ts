@@ -32,17 +32,21 @@ const fieldsOf = ({ pair, asset }: Keys) => ({
 const single = (kind: Kind, keys: Keys, who: Person = people.member, where = org) =>
   call(who, 'POST', `/api/media/${where}/single`, { form: formOf(bytesOf(kind), `a.${kind}`, fieldsOf(keys)) })
 
-async function inChunks(kind: Kind, keys: Keys) {
-  const bytes = bytesOf(kind)
-  const started = await call(people.member, 'POST', `/api/media/${org}/upload`, {
+const start = (kind: Kind, keys: Keys, more: object = {}) =>
+  call(people.member, 'POST', `/api/media/${org}/upload`, {
     json: {
       filename: 'a',
       mime_type: kind === 'image' ? 'image/jpeg' : 'video/mp4',
-      file_size_bytes: bytes.length,
-      chunk_size_bytes: bytes.length,
+      file_size_bytes: 64,
+      chunk_size_bytes: 64,
       ...fieldsOf(keys),
+      ...more,
     },
   })
+
+async function inChunks(kind: Kind, keys: Keys) {
+  const bytes = bytesOf(kind)
+  const started = await start(kind, keys)
   const upload_id = started.data.upload_id as string
   await call(people.member, 'PUT', `/api/media/${org}/upload/${upload_id}/0`, { bytes })
   return () => call(people.member, 'POST', `/api/media/${org}/merge`, { json: { upload_id } })
@@ -261,7 +265,12 @@ t.test('a third file with the pair id is refused and leaves no trace', async (t)
     const refused = await single(kind, keys)
     t.match(refused, { status: 409, code: 'CONFLICT' })
     t.equal(refused.body.error.message, `Another ${kind} has this live_photo_pair_id`)
-    t.match(await (await inChunks(kind, keys))(), { status: 409, code: 'CONFLICT' })
+    const half = kind === 'image' ? image : video
+    const named = [{ field: 'body.live_photo_pair_id', media_id: half }]
+    t.match(refused.body.error.details, named)
+    const started = await start(kind, keys)
+    t.match([started.status, started.code, started.body.error.details], [409, 'CONFLICT', named], 'before its bytes')
+    t.equal((await start(kind, keys, { mime_type: 'application/octet-stream' })).status, 201, 'the merge will tell')
   }
   t.equal((await sql('select count(*)::int as n from media'))[0].n, before)
   await isLivePhoto(t, image, video, keys.asset)

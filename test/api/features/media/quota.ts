@@ -31,13 +31,13 @@ const single = (size: number, options: { who?: Person; in?: string; fields?: Rec
   call(options.who ?? me, 'POST', `/api/media/${options.in ?? org}/single`, {
     form: formOf(fakeMp4(size), 'clip.mp4', options.fields),
   })
-const start = (size: number, options: { who?: Person; in?: string } = {}) =>
+const start = (size: number, options: { who?: Person; in?: string; chunk?: number } = {}) =>
   call(options.who ?? me, 'POST', `/api/media/${options.in ?? org}/upload`, {
     json: {
       filename: 'clip.mp4',
       mime_type: 'video/mp4',
       file_size_bytes: size,
-      chunk_size_bytes: Math.min(size, 1024 ** 2),
+      chunk_size_bytes: options.chunk ?? Math.min(size, 1024 ** 2),
     },
   })
 const used = async (who = me): Promise<number> =>
@@ -143,6 +143,56 @@ t.test('a merge moves bytes from the upload to the media item, and is never refu
   ])
 })
 
+const leave = (who = me, from = otherOrg) => call(who, 'DELETE', `/api/organizations/${from}/members/me`)
+const join = (who: Person, to = otherOrg) =>
+  admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [
+    uuidOf('organization', to),
+    who.id,
+  ])
+
+t.test('what a user stores in an organization counts only while the user is a member', async (t) => {
+  t.equal((await single(QUOTA - 1000, { in: otherOrg })).status, 201)
+  t.equal((await single(1000)).status, 201)
+  t.equal((await single(50)).status, 422)
+  t.equal((await leave()).status, 204)
+  t.equal(await used(), 1000)
+  t.equal((await single(1000)).status, 201, 'the user could not free it')
+  await join(me)
+  t.equal(await used(), QUOTA + 1000, 'it counts again with a new membership')
+  t.equal((await single(50)).status, 422)
+  t.equal((await leave()).status, 204)
+  await admin.query('delete from media where org_id = $1', [uuidOf('organization', otherOrg)])
+  t.equal(await used(), 2000, 'a purge after the membership takes nothing off')
+  await join(me)
+  t.equal(await used(), 2000)
+})
+
+t.test('the open uploads of a user end with the membership', async (t) => {
+  const chunk = fakeMp4(30_000)
+  const { data } = await start(60_000, { in: otherOrg, chunk: chunk.length })
+  const path = `/api/media/${otherOrg}/upload/${data.upload_id}`
+  t.equal((await call(me, 'PUT', `${path}/0`, { bytes: chunk })).status, 200)
+  t.equal((await start(30_000)).status, 201, 'elsewhere')
+  const merging = (await start(1000, { in: otherOrg })).data.upload_id
+  await admin.query(
+    `update uploads set state = 'merging', merge_lease_holder = gen_random_uuid(),
+      merge_lease_until = clock_timestamp() + interval '1 minute' where id = $1`,
+    [uuidOf('upload', merging)],
+  )
+  t.equal((await api.keys()).length, 1)
+  t.equal((await leave()).status, 204)
+  const stateOf = async (id: string) =>
+    (await admin.query('select state from uploads where id = $1', [uuidOf('upload', id)])).rows[0].state
+  t.equal(await stateOf(data.upload_id), 'aborted')
+  t.equal(await stateOf(merging), 'merging', 'a merge under way finds out by itself')
+  t.equal(await used(), 30_000)
+  await expireUploads(worker, store, { log: quietLog() })
+  t.strictSame(await api.keys(), [], 'what had arrived is gone')
+  await join(me)
+  t.equal((await call(me, 'GET', path)).data.status, 'aborted')
+  t.equal(await used(), 31_000)
+})
+
 t.test('a file of a size that nobody may have says so, not that the quota is full', async (t) => {
   t.match(await start(11 * 1024 ** 3), { status: 422, code: 'FILE_TOO_LARGE' })
 })
@@ -158,25 +208,31 @@ const COUNTERS = `select u.id, coalesce(media_bytes, 0)::text media_bytes, coale
     coalesce(open_uploads, 0) open_uploads
   from users u left join user_storage s on s.user_id = u.id order by u.id`
 
+const BY_ORGANIZATION = 'select user_id, org_id, bytes::text, open_uploads from storage_in_organizations order by 1, 2'
+const RECOUNT_BY_ORGANIZATION = `select user_id, org_id, sum(bytes)::text bytes, sum(is_open)::int open_uploads from (
+    select uploader_id user_id, org_id, file_size_bytes bytes, 0 is_open from media
+    union all select uploader_id, org_id, file_size_bytes, 1 from uploads where state in ('open', 'merging')
+  ) stored group by 1, 2 having sum(bytes) > 0 order by 1, 2`
+
 t.test(
   'after everything that can happen to rows, also at once and rolled back, a recount equals the counters',
   async (t) => {
     const owners = [me.id, people.another.id, people.owner.id]
-    const orgId = uuidOf('organization', org)
+    const orgIds = [org, otherOrg].map((one) => uuidOf('organization', one))
     const any = `(select id from media order by random() limit 3)`
     const anyUpload = `(select id from uploads order by random() limit 3)`
     const acts: (() => [string, unknown[]])[] = [
       () => [
         `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes)
        select gen_random_uuid(), $1, u, 'f', 'video/mp4', 'video', $2 from unnest($3::uuid[]) u, generate_series(1, 3)`,
-        [orgId, randomInt(1000), owners],
+        [orgIds[randomInt(2)], randomInt(1000), owners],
       ],
       () => [
         `insert into uploads (id, org_id, uploader_id, media_id, layout, filename, mime_type, file_size_bytes,
          chunk_size_bytes, total_chunks, expires_at, absolute_expires_at, state)
        select gen_random_uuid(), $1, u, gen_random_uuid(), 'staged', 'f', 'video/mp4', $2, 1, 1, now(), now(), state
        from unnest($3::uuid[]) u, unnest(array['open', 'merging', 'completed', 'aborted']) state`,
-        [orgId, randomInt(1000), owners],
+        [orgIds[randomInt(2)], randomInt(1000), owners],
       ],
       () => [`delete from media where id in ${any}`, []],
       () => [`delete from uploads where id in ${anyUpload}`, []],
@@ -213,6 +269,7 @@ t.test(
     })
     t.ok(undone > 20 && undone < 250, `${undone} of 300 were undone`)
     t.strictSame((await admin.query(COUNTERS)).rows, (await admin.query(RECOUNT)).rows)
+    t.strictSame((await admin.query(BY_ORGANIZATION)).rows, (await admin.query(RECOUNT_BY_ORGANIZATION)).rows)
   },
 )
 
@@ -224,6 +281,8 @@ t.test('the API’s role can read the counters and change nothing of them', asyn
     `insert into user_storage (user_id) values ('${newUuid()}')`,
     'delete from user_storage',
     `select charge_user('${me.id}', 1, 1, 1)`,
+    `select charge_in('${me.id}', '${newUuid()}', 1, 1)`,
+    'select from storage_in_organizations',
   ]) {
     await t.rejects(
       db.inTransaction(scope, (tx) => tx.execute(sql.raw(statement))),

@@ -89,6 +89,33 @@ for (const [what, value] of Object.entries({
   })
 }
 
+t.test('a pair id that is taken is refused before the file has arrived, if it came before the file', async (t) => {
+  const pair = newUuid()
+  const first = await upload(formOf(fakeMp4(5000), 'a.mov', { live_photo_pair_id: pair }))
+  t.equal(first.status, 201)
+  const { hostname, port } = new URL(api.publicUrl)
+  const socket = connect(Number(port), hostname)
+  const begun = [
+    `POST /v1/api/media/${org}/single HTTP/1.1`,
+    'Host: x',
+    `Authorization: Bearer ${people.member.token}`,
+    'Content-Type: multipart/form-data; boundary=b',
+    'Content-Length: 50000000',
+    '',
+    `--b\r\nContent-Disposition: form-data; name="live_photo_pair_id"\r\n\r\n${pair}`,
+    '--b\r\nContent-Disposition: form-data; name="file"; filename="b.mov"\r\n\r\n',
+  ]
+  await leavesNothing(t, async () => {
+    socket.write(Buffer.concat([Buffer.from(begun.join('\r\n')), fakeMp4(100_000)]))
+    let answer = ''
+    for await (const piece of socket) {
+      answer += piece
+      if (answer.includes(first.data.media_id)) break
+    }
+    t.match(answer, /^HTTP\/1.1 409 /)
+  })
+})
+
 t.test('a second video with the same pair id is a conflict; an image is its other half', async (t) => {
   const fields = { live_photo_pair_id: newUuid() }
   t.equal((await upload(formOf(fakeMp4(5000), 'a.mov', fields))).status, 201)

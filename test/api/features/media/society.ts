@@ -129,12 +129,17 @@ function rowOf(item: Item) {
   }
 }
 
-/** The storage of a user: all their media items in any organization until the purge, and their unfinished uploads. */
+/**
+ * The storage of a user: their media items until the purge, and their unfinished uploads, in all organizations of which they
+ * are a member.
+ */
 export const storedBy = (society: Society, user: User): number =>
   [
     ...itemsOf(society).filter(({ uploader }) => uploader === user),
     ...uploadsOf(society).filter(({ uploader, state }) => uploader === user && state === 'open'),
-  ].reduce((sum, { size }) => sum + size, 0)
+  ]
+    .filter(({ organization }) => isMember(society, user, organization))
+    .reduce((sum, { size }) => sum + size, 0)
 
 /** A Live Photo is listed once, as its image. */
 export const isListed = ({ kind, half }: Item): boolean => kind === 'image' || half === undefined
