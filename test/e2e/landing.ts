@@ -25,7 +25,9 @@ const at = await anEvent(api, {
   owner: api.people.member,
   title: 'Reunion <img src=x>',
 })
-await api.database.admin.query(`update events set location_name = 'The old school' where id = $1`, [at.id])
+/** A link as people paste it, without a place to break it. */
+const PLACE = `The old school, https://maps.example/place/${'HauptstrasseElf'.repeat(12)}`
+await api.database.admin.query('update events set location_name = $2 where id = $1', [at.id, PLACE])
 const made = await world.invite(at, { email: world.newEmail(), message: 'It has been too long.' })
 
 const SIZES = [
@@ -44,7 +46,7 @@ for (const { name, width, height, colorScheme } of SIZES) {
     await page.goto(`${origin}/i/${made.slug}#t=${made.token}`)
     await page.getByText('It has been too long.').waitFor()
     t.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'Reunion <img src=x>')
-    t.equal(await page.locator('#where').textContent(), 'The old school')
+    t.equal(await page.locator('#where').textContent(), PLACE)
     t.match(await page.locator('#when').textContent(), /20\d\d/)
     t.match(await page.locator('#joins').textContent(), 'you become a member of the group')
     await page.getByRole('button', { name: 'Sign in' }).waitFor()
