@@ -53,7 +53,7 @@ function Landing({ accounts }) {
     const headers = token ? { 'X-Invitation-Token': token } : {}
     let found
     try {
-      found = await call('GET', `/api/invitations/by-slug/${encodeURIComponent(slug)}`, undefined, undefined, headers)
+      found = await call('GET', `/api/invitations/by-slug/${encodeURIComponent(slug)}`, undefined, undefined, { headers })
     } catch (error) {
       // The session has ended; it is not needed to see the invitation.
       if (error.status === 401 && !isSignedIn()) return start()
