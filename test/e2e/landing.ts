@@ -85,6 +85,26 @@ t.test('without JavaScript it says who invites to what, and where the app is', {
   if (folder) await page.screenshot({ path: join(folder, 'landing-plain.png') })
 })
 
+t.test('a browser that is too old is told so, and what the page says without it', { skip }, async (t) => {
+  const warning = 'This browser is too old to show this page.'
+  for (const [what, script, isOld] of [
+    ['without import maps', 'delete HTMLScriptElement.supports', true],
+    ['without what the page uses', 'delete Array.prototype.toSpliced', true],
+    ['a supported one', '', false],
+  ] as const) {
+    const context = await browser.newContext()
+    t.teardown(() => context.close())
+    await context.addInitScript({ content: script })
+    const page = await context.newPage()
+    await page.goto(`${origin}/i/${made.slug}#t=${made.token}`)
+    await page.getByRole('heading', { level: 1, name: 'Reunion <img src=x>' }).waitFor()
+    t.equal(await page.getByText(warning).isVisible(), isOld, what)
+    await page.goto(`${origin}/i/AAAAAAAA`)
+    await page.getByRole('heading', { level: 1, name: 'There is no such invitation' }).waitFor()
+    t.equal(await page.getByText(warning).isVisible(), false, 'what needs no script')
+  }
+})
+
 t.test('a link that has expired offers a fresh one', { skip }, async (t) => {
   const late = await world.invite(at)
   await world.expire(late)
