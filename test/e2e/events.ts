@@ -515,24 +515,58 @@ t.test('a person in two groups has room for both on a phone', async (t: Test) =>
   t.equal(new URL(bob.url()).hash, '#events')
 })
 
-t.test('a long list is continued, and stays as long when it is looked at again', async (t: Test) => {
-  await query(`insert into events (id, org_id, owner_id, title, start_at, status, activated_at)
-    select gen_random_uuid(), org_id, owner_id, 'Evening ' || n, now() + n * interval '1 day', 'active', now()
-    from events, generate_series(1, 60) n`)
+t.test(
+  'nor is anything of the bar outside of the window on tablets, whatever the groups are called',
+  async (t: Test) => {
+    const rename = (from: string, to: string) => query('update organizations set name = $2 where name = $1', [from, to])
+    const NAMES = {
+      'Class of 1994': 'Abiturjahrgang neunzehnhundertvierundneunzig',
+      'Lake House Friends': 'Everyone who was ever at the lake house',
+    }
+    for (const [name, long] of Object.entries(NAMES)) await rename(name, long)
+    await bob.route('**/users/me', async (route) => {
+      const response = await route.fetch()
+      const { data } = (await response.json()) as { data: object }
+      await route.fulfill({ response, json: { data: { ...data, platform_admin: true } } })
+    })
+    await bob.reload()
+    await bob.getByRole('link', { name: 'Audit', exact: true }).waitFor()
+    for (const width of [641, 768, 832, 833, 844, 961, 1024, 1100, 1200, 1201]) {
+      await bob.setViewportSize({ width, height: 700 })
+      t.equal(await overflow(bob), 0, `${width}`)
+      const outside = await bob.evaluate(`[...document.querySelectorAll('#bar :is(a:not(.skip), button, select)')]
+      .map((e) => [e.outerHTML, e.getBoundingClientRect()]).filter(([, r]) => r.left < 0 || r.right > innerWidth).map(([text]) => text)`)
+      t.strictSame(outside, [], `${width}`)
+      if ([768, 844, 1024].includes(width)) await under.shoot(`e18-tablet-${width}`, bob)
+    }
+    for (const [name, long] of Object.entries(NAMES)) await rename(long, name)
+    await bob.unroute('**/users/me')
+    await bob.setViewportSize({ width: 360, height: 800 })
+  },
+)
+
+t.test('what comes up is there at once, however early it was planned; a long list is continued', async (t: Test) => {
+  await query(`insert into events (id, org_id, owner_id, title, start_at, status, created_at, activated_at, archived_at)
+    select gen_random_uuid(), org_id, owner_id, case new when 'active' then 'Evening ' else 'Old evening ' end || n,
+      now() + n * interval '1 day', new, now() - interval '1 hour' + n * interval '1 second', now(),
+      case new when 'archived' then now() end
+    from events, unnest(array['active', 'archived']) new, generate_series(1, 60) n`)
   await query(`insert into event_participants (event_id, user_id, org_id, status, joined_at)
-    select id, owner_id, org_id, 'accepted', now() from events where title like 'Evening %'`)
+    select id, owner_id, org_id, 'accepted', now() from events where title ~ 'vening '`)
   await ann.getByRole('link', { name: 'All events' }).click()
+  const cardsOf = (section: number) =>
+    `document.querySelectorAll('.event-section')[${section}].querySelectorAll('.event-card').length`
+  await under.until(`/60 events coming up/.test(document.querySelector('.view-events .intro')?.textContent)`)
+  t.match(await ann.locator('.event-card .name').first().textContent(), /^Evening 1$/)
+  await under.until(`${cardsOf(0)} === 60`)
   const more = ann.getByRole('button', { name: 'Show more' }).filter({ visible: true })
   await more.click()
-  const evenings = `document.querySelectorAll('.event-section')[0].querySelectorAll('.event-card').length`
-  await under.until(`${evenings} === 60`)
-  await under.until(`/60 events coming up/.test(document.querySelector('.view-events .intro').textContent)`)
+  await under.until(`${cardsOf(1)} === 61`)
   t.equal(await more.count(), 0)
-  const asked = ann.waitForResponse((response) => response.url().includes('cursor='))
+  const asked = ann.waitForResponse((response) => /status=archived.*cursor=/.test(response.url()))
   await lookAgain(ann)
   await asked
-  await under.until(`${evenings} === 60`)
-  t.match(await ann.locator('.event-card .name').first().textContent(), 'Evening 1')
+  await under.until(`${cardsOf(1)} === 61`)
   await under.shoot('e19-many')
   await ann.goBack()
   await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()

@@ -25,7 +25,9 @@ const at = await anEvent(api, {
   owner: api.people.member,
   title: 'Reunion <img src=x>',
 })
-await api.database.admin.query(`update events set location_name = 'The old school' where id = $1`, [at.id])
+/** A link as people paste it, without a place to break it. */
+const PLACE = `The old school, https://maps.example/place/${'HauptstrasseElf'.repeat(12)}`
+await api.database.admin.query('update events set location_name = $2 where id = $1', [at.id, PLACE])
 const made = await world.invite(at, { email: world.newEmail(), message: 'It has been too long.' })
 
 const SIZES = [
@@ -44,7 +46,7 @@ for (const { name, width, height, colorScheme } of SIZES) {
     await page.goto(`${origin}/i/${made.slug}#t=${made.token}`)
     await page.getByText('It has been too long.').waitFor()
     t.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'Reunion <img src=x>')
-    t.equal(await page.locator('#where').textContent(), 'The old school')
+    t.equal(await page.locator('#where').textContent(), PLACE)
     t.match(await page.locator('#when').textContent(), /20\d\d/)
     t.match(await page.locator('#joins').textContent(), 'you become a member of the group')
     await page.getByRole('button', { name: 'Sign in' }).waitFor()
@@ -81,6 +83,26 @@ t.test('without JavaScript it says who invites to what, and where the app is', {
   )
   const folder = process.env['SCREENSHOTS']
   if (folder) await page.screenshot({ path: join(folder, 'landing-plain.png') })
+})
+
+t.test('a browser that is too old is told so, and what the page says without it', { skip }, async (t) => {
+  const warning = 'This browser is too old to show this page.'
+  for (const [what, script, isOld] of [
+    ['without import maps', 'delete HTMLScriptElement.supports', true],
+    ['without what the page uses', 'delete Array.prototype.toSpliced', true],
+    ['a supported one', '', false],
+  ] as const) {
+    const context = await browser.newContext()
+    t.teardown(() => context.close())
+    await context.addInitScript({ content: script })
+    const page = await context.newPage()
+    await page.goto(`${origin}/i/${made.slug}#t=${made.token}`)
+    await page.getByRole('heading', { level: 1, name: 'Reunion <img src=x>' }).waitFor()
+    t.equal(await page.getByText(warning).isVisible(), isOld, what)
+    await page.goto(`${origin}/i/AAAAAAAA`)
+    await page.getByRole('heading', { level: 1, name: 'There is no such invitation' }).waitFor()
+    t.equal(await page.getByText(warning).isVisible(), false, 'what needs no script')
+  }
 })
 
 t.test('a link that has expired offers a fresh one', { skip }, async (t) => {

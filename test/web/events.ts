@@ -100,6 +100,11 @@ t.test('what a viewer should know first', async (t) => {
   }
 })
 
+t.test('an archived event goes on a day of the viewer', async (t) => {
+  t.equal(words.goesOn({ purge_at: '2027-05-08T23:30:00Z' }, WHERE), 'Will be deleted on 9 May 2027')
+  t.equal(words.goesOn({ purge_at: null }, WHERE), '')
+})
+
 t.test('participants in groups', async (t) => {
   const people = ['invited', 'accepted', 'invited'].map((status, i) => ({ user_id: i, status }))
   const groups = (status: string) =>

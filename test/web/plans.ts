@@ -6,7 +6,7 @@ const load = (name: string) => import(new URL(`../../web/${name}.js`, import.met
 const { gridFor, layOut, monthAt, placesBetween, topOf } = await load('library/grid-layout')
 const { keyOf, planUpload } = await load('uploads/plan')
 const { newDetails } = await load('lib/media-details')
-const { clock, daysLeft, monthName, seconds, size } = await load('lib/words')
+const { clock, day, dayHere, daysLeft, monthName, seconds, size, timeHere } = await load('lib/words')
 
 t.test('a grid fills the width, with at least three columns', async (t) => {
   for (const width of [280, 320, 360, 390, 768, 1280, 2560]) {
@@ -98,6 +98,13 @@ t.test('days left are those of the API, and the last day counts', async (t) => {
   t.equal(daysLeft('2026-05-02T12:00:00Z', now), '1 day left')
   t.equal(daysLeft('2026-05-01T13:00:00Z', now), '1 day left')
   t.equal(daysLeft('2026-05-01T12:00:00Z', now), 'Ending today')
+})
+
+t.test('a photo is of a day in UTC, as its month is; a deadline is by the clock of the viewer', async (t) => {
+  const [late, where] = ['2026-05-31T22:30:00Z', { locale: 'en-GB', timeZone: 'Europe/Berlin' }]
+  t.match(day(late), /May 31|31 May/)
+  t.equal(dayHere(late, where), '1 June 2026')
+  t.match(timeHere(late, where), /^1 June 2026(,| at) 0?0:30$/)
 })
 
 t.test('names of months, lengths and sizes', async (t) => {

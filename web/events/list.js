@@ -10,10 +10,14 @@ import { goesOn, going, hostOf, partOf, placeOf, STATES, sectionsOf, when } from
 
 const PICTURE = html`<rect x="12" y="9" width="40" height="34" rx="6" /><path d="M12 19h40M23 5v8M41 5v8M32 25v12M26 31h12" />`
 
+const ACTIVE_PAGES = 10
+
 /** The events of a group: drafts, what comes up, what is past, and what is archived. */
 export function Events({ org, me }) {
-  const listOf = (status) => usePages(`/api/orgs/${org.org_id}/events`, 'events', { query: { status, limit: '50' } })
-  const lists = { draft: listOf('draft'), active: listOf('active'), archived: listOf('archived') }
+  const listOf = (status, atFirst) =>
+    usePages(`/api/orgs/${org.org_id}/events`, 'events', { query: { status, limit: '50' }, atFirst })
+  // The API lists what was planned last first: what comes up next may have been planned before all others.
+  const lists = { draft: listOf('draft'), active: listOf('active', ACTIVE_PAGES), archived: listOf('archived') }
   const guest = useGuestEvents()
   const all = Object.values(lists)
   const isKnown = all.every((list) => list.items)

@@ -1,4 +1,4 @@
-import { day, plural } from '../lib/words.js'
+import { dayHere, plural } from '../lib/words.js'
 
 /** What the page says about events. No browser is needed here. */
 
@@ -82,7 +82,7 @@ export function noteOn({ status, my_participation, my_invitation_id }) {
 }
 
 /** When an archived event goes; empty where it is kept. */
-export const goesOn = ({ purge_at }) => (purge_at ? `Will be deleted on ${day(purge_at)}` : '')
+export const goesOn = ({ purge_at }, where) => (purge_at ? `Will be deleted on ${dayHere(purge_at, where)}` : '')
 
 const ORDER = [
   ['accepted', 'Going'],

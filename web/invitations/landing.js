@@ -50,10 +50,10 @@ function Landing({ accounts }) {
   async function start() {
     setStep(undefined)
     const { token } = kept()
-    const headers = token ? { 'X-Invitation-Token': token } : {}
+    const more = token ? { headers: { 'X-Invitation-Token': token } } : {}
     let found
     try {
-      found = await call('GET', `/api/invitations/by-slug/${encodeURIComponent(slug)}`, undefined, undefined, headers)
+      found = await call('GET', `/api/invitations/by-slug/${encodeURIComponent(slug)}`, undefined, undefined, more)
     } catch (error) {
       // The session has ended; it is not needed to see the invitation.
       if (error.status === 401 && !isSignedIn()) return start()

@@ -18,6 +18,11 @@ export const offline = () => {
 const settings = globalThis.document?.querySelector?.('main')?.dataset?.settings
 const BASE = settings ? JSON.parse(settings).api : '/v1'
 
+/** How long an answer may take. What is never answered would hold all that waits for it. */
+const ANSWER_MS = 60_000
+/** A renewal holds every tab of the browser. Its repeat may have the same refresh token. */
+const RENEWAL_MS = 20_000
+
 export const isSignedIn = () => session() !== null
 
 async function refusalOf(response) {
@@ -30,7 +35,13 @@ export function refusalFrom(status, body) {
   return new Refusal(status, code, message, { retryAfter: retry_after, details })
 }
 
-async function send(method, path, body, key = crypto.randomUUID(), more = {}) {
+/** The body of an answer, which may be lost, or take too long, as the answer may. */
+const bodyOf = (response) =>
+  response.json().catch((error) => {
+    throw error instanceof SyntaxError ? error : offline()
+  })
+
+async function send(method, path, body, { key = crypto.randomUUID(), headers: more, answerMs = ANSWER_MS } = {}) {
   const { id, access } = session() ?? {}
   const headers = {
     ...more,
@@ -45,6 +56,7 @@ async function send(method, path, body, key = crypto.randomUUID(), more = {}) {
       headers,
       body: body && JSON.stringify(body),
       cache: 'no-cache',
+      signal: AbortSignal.timeout(answerMs),
     })
     setOnline(true)
     return { response, id, access }
@@ -60,10 +72,15 @@ export function renew(access = session()?.access) {
   renewal ??= alone(async () => {
     const before = await latest()
     if (!before || before.access !== access) return
-    const { response } = await send('POST', '/api/auth/refresh', { refresh_token: before.refresh })
+    const { response } = await send(
+      'POST',
+      '/api/auth/refresh',
+      { refresh_token: before.refresh },
+      { answerMs: RENEWAL_MS },
+    )
     // Signed out or in again in another tab while the answer was on its way.
     if (session()?.id !== before.id) return
-    if (response.ok) return keepRefreshed((await response.json()).data, before.id)
+    if (response.ok) return keepRefreshed((await bodyOf(response)).data, before.id)
     if (response.status < 500 && response.status !== 429) {
       keep(null)
       dispatchEvent(new Event('keepsake:signed-out'))
@@ -77,27 +94,35 @@ export function renew(access = session()?.access) {
 
 /**
  * Returns the `data` of the answer. Throws Refusal. Refreshes an expired access token; what one session has sent is not
- * repeated in another one. `key` is the Idempotency-Key of a request that may have to be repeated later, `headers` are further ones.
+ * repeated in another one. `key` is the Idempotency-Key of a request that may have to be repeated later. `more` may have
+ * further `headers`, and the time `answerMs` that the answer may take.
  */
-export async function call(method, path, body, key = crypto.randomUUID(), headers = {}) {
-  let { response, id, access } = await send(method, path, body, key, headers)
+export async function call(method, path, body, key = crypto.randomUUID(), more = {}) {
+  let { response, id, access } = await send(method, path, body, { ...more, key })
   if (response.status === 401 && access) {
     await renew(access)
-    if (session()?.id === id) ({ response } = await send(method, path, body, key, headers))
+    if (session()?.id === id) ({ response } = await send(method, path, body, { ...more, key }))
   }
   if (!response.ok) throw await refusalOf(response)
-  return response.status === 204 ? undefined : (await response.json()).data
+  return response.status === 204 ? undefined : (await bodyOf(response)).data
 }
 
-/** Sends a GET with the token of the person, and once more with a new one if that has expired. */
-async function get(path, { headers, ...more }) {
+/**
+ * Sends a GET with the token of the person, and once more with a new one if that has expired. With a `signal`, the caller
+ * says how long the answer may take.
+ */
+async function get(path, { headers, signal }) {
   const ask = () => {
     const access = session()?.access
     const token = access && { Authorization: `Bearer ${access}` }
-    return fetch(`/v1${path}`, { ...more, cache: 'no-store', headers: { ...headers, ...token } }).then(
+    return fetch(`/v1${path}`, {
+      cache: 'no-store',
+      headers: { ...headers, ...token },
+      signal: signal ?? AbortSignal.timeout(ANSWER_MS),
+    }).then(
       (response) => ({ response, access }),
       () => {
-        throw more.signal?.aborted ? more.signal.reason : offline()
+        throw signal?.aborted ? signal.reason : offline()
       },
     )
   }
@@ -121,7 +146,7 @@ export async function callIfChanged(path, etag) {
   const response = await get(path, { headers: etag ? { 'If-None-Match': etag } : {} })
   if (response.status === 304) return { etag }
   if (!response.ok) throw await refusalOf(response)
-  return { etag: response.headers.get('etag') ?? undefined, data: (await response.json()).data }
+  return { etag: response.headers.get('etag') ?? undefined, data: (await bodyOf(response)).data }
 }
 
 /** Repeats what was too often once the API allows it again. For work of many requests. */
@@ -166,7 +191,7 @@ export function browserName(agent = navigator.userAgent) {
 export async function signIn(email, password) {
   const { response } = await send('POST', '/api/auth/login', { email, password, device_name: browserName() })
   if (!response.ok) throw await refusalOf(response)
-  keep((await response.json()).data)
+  keep((await bodyOf(response)).data)
 }
 
 export async function signOut() {

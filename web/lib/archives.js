@@ -2,7 +2,7 @@ import { call } from './api.js'
 import { html, useState } from './html.js'
 import { usePolled } from './poll.js'
 import { announce } from './toast.js'
-import { day, plural, size } from './words.js'
+import { dayHere, plural, size, timeHere } from './words.js'
 
 const isRunning = (exports) => exports.some(({ status }) => status === 'processing')
 
@@ -55,11 +55,11 @@ const failedFor = ({ error }) =>
 /** One export: how far it is, and its files. `first` says what its first archive has, and `title` what it is of. */
 export function Archive({ one, title, first, isBusy, onRemove }) {
   const { status, created_at, expires_at, progress, parts } = one
-  const heading = title ?? day(created_at)
+  const heading = title ?? dayHere(created_at)
   return html`
     <li class="copy" data-status=${status}>
       <h3 dir="auto">${heading}</h3>
-      <p class="muted">${status === 'failed' ? failedFor(one) : STATUS[status]}${status === 'completed' && `, until ${day(expires_at)}`}</p>
+      <p class="muted">${status === 'failed' ? failedFor(one) : STATUS[status]}${status === 'completed' && `, until ${timeHere(expires_at)}`}</p>
       ${
         status === 'processing' &&
         html`
@@ -72,6 +72,6 @@ export function Archive({ one, title, first, isBusy, onRemove }) {
           ${parts.length > 1 && html`<p class="muted">${plural(parts.length, 'archive')}. ${first}</p>`}
           <ul>${parts.map(({ name, bytes, download_url }) => html`<li key=${name}><a href=${download_url} download=${name}>${name}</a> <span class="muted">${size(bytes)}</span></li>`)}</ul>`
       }
-      ${status !== 'expired' && html`<button class="button quiet" type="button" disabled=${isBusy} onClick=${onRemove}>${status === 'processing' ? 'Stop' : 'Remove'}<span class="visually-hidden"> the download of ${day(created_at)}</span></button>`}
+      ${status !== 'expired' && html`<button class="button quiet" type="button" disabled=${isBusy} onClick=${onRemove}>${status === 'processing' ? 'Stop' : 'Remove'}<span class="visually-hidden"> the download of ${dayHere(created_at)}</span></button>`}
     </li>`
 }

@@ -14,10 +14,12 @@ export function setOnline(value) {
 }
 
 const AGAIN_MS = 2500
+const ANSWER_MS = 10_000
 /** A request that was lost may have been the only one: it is found out whether the next one would be. */
 async function ask() {
   while (!isUp) {
-    const response = await fetch('/icon.svg', { method: 'HEAD', cache: 'no-store' }).catch(() => undefined)
+    const signal = AbortSignal.timeout(ANSWER_MS)
+    const response = await fetch('/icon.svg', { method: 'HEAD', cache: 'no-store', signal }).catch(() => undefined)
     if (response) return setOnline(true)
     await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
   }

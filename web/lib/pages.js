@@ -7,15 +7,16 @@ import { usePolled } from './poll.js'
  * `name` is the field of an answer that holds the items; `items` is undefined until the first answer. A look asks for as
  * many pages as are shown, so the list does not become shorter. `first` is the first answer, for what stands beside the
  * items. `set((items) => …)` shows what a change has made of the list. `path` may be undefined: nothing is asked.
- * `prepare(items)` may get what else has to be known before they are shown.
+ * `prepare(items)` may get what else has to be known before they are shown. `atFirst` says how many pages are shown before
+ * `more` is called.
  */
-export function usePages(path, name, { query = {}, every = 0, deps = [], prepare } = {}) {
-  const wanted = useRef(1)
+export function usePages(path, name, { query = {}, every = 0, deps = [], prepare, atFirst = 1 } = {}) {
+  const wanted = useRef(atFirst)
   const [isMore, setMore] = useState(false)
   const text = JSON.stringify(query)
   const about = useRef()
   const key = `${path}?${text}`
-  if (about.current !== key) wanted.current = 1
+  if (about.current !== key) wanted.current = atFirst
   about.current = key
   const load = (cursor) => call('GET', `${path}?${new URLSearchParams({ ...query, ...(cursor && { cursor }) })}`)
   const look = async () => {

@@ -5,7 +5,7 @@
 const KEPT = 'keepsake.session'
 const LOCK = 'keepsake.refresh'
 
-/** `{id, access, refresh}` or null. Read anew each time: another tab may have refreshed or ended the session. */
+/** `{id, access, refresh, refreshes}` or null. Read anew each time: another tab may have refreshed or ended the session. */
 export function session() {
   try {
     return JSON.parse(localStorage.getItem(KEPT) ?? 'null')
@@ -25,10 +25,23 @@ export function keep(tokens, id = crypto.randomUUID()) {
 
 /** Keeps what a refresh got. Call it and `latest` while alone. */
 export async function keepRefreshed(tokens, id) {
-  const kept = { id, access: tokens.access_token, refresh: tokens.refresh_token }
-  // Before localStorage: `latest` trusts the cache.
-  await (await globalThis.caches?.open(KEPT))?.put('/session', new Response(JSON.stringify(kept)))
+  const refreshes = countOf(session()) + 1
+  const kept = { id, access: tokens.access_token, refresh: tokens.refresh_token, refreshes }
+  // Before localStorage, so that no tab finds older tokens in the cache. A full disk or a private window may refuse it.
+  await inCache((cache) => cache.put('/session', new Response(JSON.stringify(kept))))
   store(kept)
+}
+
+/** How often the tokens of the session have been refreshed: what says which ones are newer. */
+const countOf = (kept) => kept?.refreshes ?? 0
+
+/** Undefined where the cache refuses the work, or where there is none. */
+async function inCache(work) {
+  try {
+    return await work(await caches.open(KEPT))
+  } catch {
+    return undefined
+  }
 }
 
 /**
@@ -37,8 +50,8 @@ export async function keepRefreshed(tokens, id) {
  */
 export async function latest() {
   const kept = session()
-  const refreshed = await (await (await globalThis.caches?.open(KEPT))?.match('/session'))?.json()
-  if (!kept || refreshed?.id !== kept.id || refreshed.refresh === kept.refresh) return kept
+  const refreshed = await inCache(async (cache) => (await cache.match('/session'))?.json())
+  if (!kept || refreshed?.id !== kept.id || countOf(refreshed) <= countOf(kept)) return kept
   store(refreshed)
   return refreshed
 }

@@ -27,8 +27,16 @@ const UTC = { timeZone: 'UTC' }
 export const monthName = (month) =>
   new Date(`${month}-01T00:00:00Z`).toLocaleDateString([], { ...UTC, month: 'long', year: 'numeric' })
 
-export const day = (iso) =>
-  new Date(iso).toLocaleDateString([], { ...UTC, day: 'numeric', month: 'long', year: 'numeric' })
+const DAY = { day: 'numeric', month: 'long', year: 'numeric' }
+export const day = (iso) => new Date(iso).toLocaleDateString([], { ...DAY, ...UTC })
+
+/** The day of a deadline or of something that a person did, by the viewer's clock. */
+export const dayHere = (iso, { locale = [], timeZone } = {}) =>
+  new Date(iso).toLocaleDateString(locale, { ...DAY, timeZone })
+
+/** The same with its time, for what ends soon. */
+export const timeHere = (iso, { locale = [], timeZone } = {}) =>
+  new Date(iso).toLocaleString(locale, { ...DAY, hour: 'numeric', minute: '2-digit', timeZone })
 
 const MOMENT = {
   ...{ weekday: 'short', day: 'numeric', month: 'short', year: 'numeric' },

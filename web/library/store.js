@@ -1,4 +1,5 @@
 import { call } from '../lib/api.js'
+import { groupBy } from '../lib/group-by.js'
 import { monthOf, newTimeline } from './timeline.js'
 import { newLoader } from './timeline-loader.js'
 
@@ -72,7 +73,7 @@ function newLibrary(org) {
     const watched = [...arriving.values(), ...onScreen.map((id) => timeline.find(id))].filter(isBusy).slice(0, WATCHED)
     for (const m of watched) await refresh(m).catch(() => {})
     // The API counts under the month of the upload what has yet to find its own.
-    const early = Map.groupBy([...arriving.values()], monthOf)
+    const early = groupBy([...arriving.values()], monthOf)
     timeline.setMonths(
       months
         .map(({ month, count }) => ({ month, count: Math.max(0, count - (early.get(month)?.length ?? 0)) }))

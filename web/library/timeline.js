@@ -1,3 +1,5 @@
+import { groupBy } from '../lib/group-by.js'
+
 /** The month of a media item in the order `captured_at`. The API counts months in UTC. */
 export const monthOf = (m) => takenAt(m).slice(0, 7)
 const takenAt = (m) => m.captured_at ?? m.created_at
@@ -89,7 +91,7 @@ export function newTimeline() {
 
   /** Takes in a page that was fetched from `start`. */
   function receive(start, page) {
-    const months = Map.groupBy(page.media, monthOf)
+    const months = groupBy(page.media, monthOf)
     const last = page.has_more ? [...months.keys()].at(-1) : undefined
     for (const [month, found] of months) add(recordOf(month), found, start)
     // All that the page went through is known to its end, also months that turned out to be empty.

@@ -22,7 +22,8 @@ export function Trash({ org }) {
   const items = list.items ?? []
   const picked = items.filter((m) => chosen.has(m.media_id))
 
-  const choose = (m) => setChosen((now) => new Set(now).symmetricDifference(new Set([m.media_id])))
+  const choose = ({ media_id: id }) =>
+    setChosen((now) => new Set(now.has(id) ? [...now].filter((other) => other !== id) : [...now, id]))
   const chooseAll = () => setChosen(new Set(picked.length === items.length ? [] : items.map((m) => m.media_id)))
 
   /** One after the other, so that the first refusal says which one it was about; those before it are back. */

@@ -24,7 +24,7 @@ function skip(event) {
 export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSignOut }) {
   const name = me.display_name ?? me.email ?? '?'
   return html`
-    <header id="bar" class="bar">
+    <header id="bar" class=${organizations.length < 2 ? 'bar' : 'bar with-groups'}>
       <a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
       <a class="brand" href="#" aria-label="Keepsake, photos"><img src="/icon.svg" alt="" width="28" height="28" /><span>Keepsake</span></a>
       <nav class="views" aria-label="Views">

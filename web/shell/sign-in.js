@@ -4,6 +4,7 @@ import { Avatar, Problem } from '../lib/parts.js'
 import { announce } from '../lib/toast.js'
 
 const KEY = 'keepsake.key'
+const ANSWER_MS = 20_000
 
 /** The key of the demo's link, which shows the accounts. It is a credential, so it must not stay in the address. */
 export const keepKey = (key) => sessionStorage.setItem(KEY, key)
@@ -11,7 +12,8 @@ export const demoKey = () => sessionStorage.getItem(KEY)
 
 /** The accounts of the demo and whether it shows mails, `{accounts, hasOutbox}`, for a person who came by its link. */
 export async function loadDirectory() {
-  const response = await fetch('/directory', { headers: { 'X-Page-Key': demoKey() ?? '' } }).catch(() => undefined)
+  const headers = { 'X-Page-Key': demoKey() ?? '' }
+  const response = await fetch('/directory', { headers, signal: AbortSignal.timeout(ANSWER_MS) }).catch(() => undefined)
   const { accounts = [], has_outbox: hasOutbox = false } = response?.ok ? await response.json() : {}
   return { accounts, hasOutbox }
 }

@@ -1,3 +1,5 @@
+import { groupBy } from '../lib/group-by.js'
+
 const TYPES = {
   jpg: 'image/jpeg',
   jpeg: 'image/jpeg',
@@ -41,7 +43,7 @@ export function planUpload(entries) {
   const accepted = wanted
     .filter(({ file }) => typeOf(file.name) && file.size > 0)
     .sort((a, b) => a.path.localeCompare(b.path, undefined, { numeric: true }))
-  const stems = Map.groupBy(accepted, ({ path }) => stemOf(path))
+  const stems = groupBy(accepted, ({ path }) => stemOf(path))
   return {
     skipped,
     accepted: accepted.map((e) => ({ ...e, type: typeOf(e.file.name), stem: liveStem(stems, e.path) })),

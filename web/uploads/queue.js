@@ -1,3 +1,4 @@
+import { groupBy } from '../lib/group-by.js'
 import { inWords } from '../lib/refusals.js'
 import { session } from '../lib/session.js'
 import { recall } from './memory.js'
@@ -125,7 +126,7 @@ export function newUploadQueue({ onChange, onDone }) {
     const of = (state) => jobs.filter((j) => j.state === state)
     const counted = jobs.filter((j) => j.state !== 'cancelled')
     const isLeft = (j) => j.state !== 'done' && j.state !== 'cancelled'
-    const byGroup = [...Map.groupBy(jobs, (j) => j.org)]
+    const byGroup = [...groupBy(jobs, (j) => j.org)]
     const sum = (key) => counted.reduce((total, j) => total + j[key], 0)
     return {
       total: counted.length,

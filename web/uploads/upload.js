@@ -8,6 +8,10 @@ const WHOLE = 8 * 1024 * 1024
 const CHUNK = 8 * 1024 * 1024
 const AT_ONCE = 2
 const ATTEMPTS = 6
+/** How long an upload may stand still: a phone may lose its network without a word. */
+const SILENT_MS = 60_000
+/** How long the API may take to store and to merge bytes that it has. */
+const ANSWER_MS = 600_000
 const pause = (ms, signal) =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms)
@@ -80,7 +84,9 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     // An open one goes on; one that is being merged is merged again, which changes nothing.
     const started = known && ['open', 'merging'].includes(known.status) ? known : await start(signal)
     await sendMissing(started, signal)
-    const merged = await patiently(() => call('POST', `${base}/merge`, { upload_id: started.upload_id }), signal)
+    const body = { upload_id: started.upload_id }
+    const more = { answerMs: ANSWER_MS }
+    const merged = await patiently(() => call('POST', `${base}/merge`, body, undefined, more), signal)
     return merged.media_id
   }
 
@@ -172,15 +178,34 @@ const ifGone = (error) => {
   if (error.status !== 404) throw error
 }
 
-/** A request with bytes of `file`, and with progress, which fetch does not report. */
-function send(method, path, body, { headers, file, onSent, signal }) {
+/**
+ * A request with bytes of `file`, and with progress, which fetch does not report. It is given up, as if the connection were
+ * lost, when none is made for a while. Times in milliseconds.
+ */
+export function send(method, path, body, { headers, file, onSent, signal, silentMs = SILENT_MS }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
     const abort = () => request.abort()
+    const lost = () => {
+      onSent(0)
+      void whyLost(file).then(reject)
+    }
+    let watch
+    const expect = (ms) => {
+      clearTimeout(watch)
+      watch = setTimeout(() => {
+        request.onabort = lost
+        abort()
+      }, ms)
+    }
     request.open(method, `/v1${path}`)
     request.setRequestHeader('Authorization', `Bearer ${accessToken()}`)
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
-    request.upload.onprogress = (event) => onSent(event.loaded)
+    request.upload.onprogress = (event) => {
+      expect(silentMs)
+      onSent(event.loaded)
+    }
+    request.upload.onload = () => expect(ANSWER_MS)
     request.onload = () => {
       setOnline(true)
       const answer = parse(request.responseText)
@@ -188,13 +213,14 @@ function send(method, path, body, { headers, file, onSent, signal }) {
       onSent(0)
       reject(refusalFrom(request.status, answer))
     }
-    request.onerror = () => {
-      onSent(0)
-      void whyLost(file).then(reject)
-    }
+    request.onerror = lost
     request.onabort = () => reject(signal.reason ?? new DOMException('stopped', 'AbortError'))
-    request.onloadend = () => signal.removeEventListener('abort', abort)
+    request.onloadend = () => {
+      clearTimeout(watch)
+      signal.removeEventListener('abort', abort)
+    }
     signal.addEventListener('abort', abort, { once: true })
+    expect(silentMs)
     request.send(body)
   })
 }

@@ -73,12 +73,12 @@ export function landingPages(settings: LandingSettings) {
         () =>
           `<article class="card"><header><img class="mark" src="${files}icon.svg" alt="Keepsake" width="52" height="52"><p id="from" class="muted">${from}</p><h1 dir="auto">${escapeHtml(title)}</h1></header>${more}</article>`,
       )
-  /** The page without its script: there is nothing to ask for. */
+  /** The page without its scripts: there is nothing to ask for, and any browser can show it. */
   const plain = (status: number, title: string, text: string): RawReply => ({
     status,
     headers,
     body: page(title, 'An invitation', `<p class="muted">${text}</p>`).replace(
-      /<script type="module"[^>]*><\/script>/,
+      /<script (?:type="module" )?src="[^"]*\/(?:landing|too-old)\.js"[^>]*><\/script>/g,
       '',
     ),
   })

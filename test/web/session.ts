@@ -1,0 +1,144 @@
+import t, { type Test } from 'tap'
+
+/** The session of the page, and requests in it: no browser is needed for these. */
+
+const { call, callIfChanged } = await import(new URL('../../web/lib/api.js', import.meta.url).href)
+
+let loads = 0
+/** As a tab that was just opened. */
+const newTab = () => import(`${new URL('../../web/lib/session.js', import.meta.url).href}?${++loads}`)
+
+const OLD = { access_token: 'old access', refresh_token: 'old refresh' }
+const NEW = { access_token: 'new access', refresh_token: 'new refresh' }
+
+/** What the tabs of a browser share. `broken` are the methods of the cache that refuse. */
+function browserOf(t: Test, broken: Set<string> = new Set()) {
+  const [entries, cached] = [new Map<string, string>(), new Map<string, Response>()]
+  const may = (name: string) => {
+    if (broken.has(name)) throw new DOMException('Refused', 'QuotaExceededError')
+  }
+  const cache = {
+    async put(path: string, response: Response) {
+      may('put')
+      cached.set(path, response)
+    },
+    async match(path: string) {
+      may('match')
+      return cached.get(path)?.clone()
+    },
+  }
+  const localStorage = {
+    getItem: (key: string) => entries.get(key) ?? null,
+    setItem: (key: string, text: string) => void entries.set(key, text),
+    removeItem: (key: string) => void entries.delete(key),
+  }
+  const caches = {
+    async open() {
+      may('open')
+      return cache
+    },
+    delete: async () => cached.clear(),
+  }
+  t.intercept(globalThis, 'localStorage', { value: localStorage })
+  t.intercept(globalThis as { caches?: unknown }, 'caches', { value: caches })
+  const signIn = () =>
+    localStorage.setItem(
+      'keepsake.session',
+      JSON.stringify({ id: 'one', access: 'old access', refresh: 'old refresh' }),
+    )
+  return { signIn, kept: () => JSON.parse(entries.get('keepsake.session') ?? 'null'), localStorage }
+}
+
+t.test('new tokens are kept, also where the cache refuses them', async (t) => {
+  for (const broken of [[], ['open'], ['put'], ['match'], ['put', 'match']]) {
+    browserOf(t, new Set(broken))
+    const tab = await newTab()
+    tab.keep(OLD, 'one')
+    t.match(await tab.latest(), { access: 'old access' }, `${broken} refuses`)
+    await tab.keepRefreshed(NEW, 'one')
+    t.match(tab.session(), { id: 'one', access: 'new access', refresh: 'new refresh' }, `${broken} refuses`)
+    t.match(await tab.latest(), { refresh: 'new refresh' }, `${broken} refuses`)
+  }
+})
+
+t.test('the tokens of the last refresh count, wherever they are', async (t) => {
+  const broken = new Set<string>()
+  const { kept, localStorage } = browserOf(t, broken)
+  const tab = await newTab()
+  tab.keep(OLD, 'one')
+  const before = JSON.stringify(kept())
+  await tab.keepRefreshed(NEW, 'one')
+  localStorage.setItem('keepsake.session', before)
+  t.match(await tab.latest(), { access: 'new access' }, 'a write to localStorage is seen late')
+  broken.add('put')
+  await tab.keepRefreshed({ access_token: 'newer access', refresh_token: 'newer refresh' }, 'one')
+  t.match(await tab.latest(), { access: 'newer access' }, 'the cache did not take these')
+  t.match(kept(), { access: 'newer access' })
+  tab.keep(OLD, 'two')
+  t.match(await tab.latest(), { id: 'two', access: 'old access' }, 'nothing of another session')
+})
+
+/** An API whose answers are given by path. The time of a request is over when the test says so. */
+function apiOf(t: Test, answers: Record<string, () => Response | undefined>) {
+  const limits: { ms: number; end: () => void }[] = []
+  const timeout = (ms: number) => {
+    const own = new AbortController()
+    limits.push({ ms, end: () => own.abort(new DOMException('Too long', 'TimeoutError')) })
+    return own.signal
+  }
+  t.intercept(AbortSignal, 'timeout', { value: timeout })
+  const sent: string[] = []
+  const value = (path: string, { signal }: RequestInit) => {
+    sent.push(path)
+    const answer = answers[path]?.()
+    if (answer) return Promise.resolve(answer)
+    return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))
+  }
+  t.intercept(globalThis, 'fetch', { value })
+  return { sent, limits }
+}
+
+const json = (status: number, body: object) => Response.json(body, { status })
+
+t.test('a renewal that is never answered is given up, and the next request renews', async (t) => {
+  const { signIn, kept } = browserOf(t)
+  signIn()
+  let renewals = 0
+  const { sent, limits } = apiOf(t, {
+    '/v1/me': () => (kept().access === 'new access' ? json(200, { data: 'me' }) : json(401, {})),
+    '/v1/api/auth/refresh': () => (renewals++ === 0 ? undefined : json(200, { data: NEW })),
+    '/icon.svg': () => json(200, {}),
+  })
+  const first = call('GET', '/me')
+  const asked = call('GET', '/me')
+  await new Promise(setImmediate)
+  while (!sent.includes('/v1/api/auth/refresh')) await new Promise(setImmediate)
+  const [renewal] = limits.filter(({ ms }) => ms < 60_000)
+  renewal?.end()
+  await t.rejects(first, { status: 0, code: 'OFFLINE' })
+  await t.rejects(asked, { status: 0, code: 'OFFLINE' }, 'who waits for the same one')
+  t.match(kept(), { refresh: 'old refresh' }, 'the session goes on')
+  t.equal(await call('GET', '/me'), 'me')
+  t.equal(renewals, 2)
+})
+
+t.test('what is never answered is no connection, also in the middle of an answer', async (t) => {
+  const { signIn } = browserOf(t)
+  signIn()
+  const stuck = () =>
+    new Response(
+      new ReadableStream({
+        start: (body) => setImmediate(() => body.error(new DOMException('Too long', 'TimeoutError'))),
+      }),
+    )
+  const { limits } = apiOf(t, { '/v1/stuck': stuck, '/icon.svg': () => json(200, {}) })
+  for (const ask of [() => call('GET', '/silent'), () => callIfChanged('/silent')]) {
+    const asked = ask()
+    limits.at(-1)?.end()
+    await t.rejects(asked, { status: 0, code: 'OFFLINE' })
+  }
+  for (const ask of [() => call('GET', '/stuck'), () => callIfChanged('/stuck')])
+    await t.rejects(ask(), { code: 'OFFLINE' })
+  void call('POST', '/merge', {}, undefined, { answerMs: 1 }).catch(() => {})
+  t.equal(limits.at(-1)?.ms, 1, 'the caller says how long it may take')
+})

@@ -1,0 +1,72 @@
+import t, { type Test } from 'tap'
+
+/** Sending of bytes: no browser is needed for it. */
+
+t.intercept(globalThis, 'localStorage', { value: { getItem: () => null } })
+const { send } = await import(new URL('../../web/uploads/upload.js', import.meta.url).href)
+
+/** A request of a browser, as far as the page uses it; what happens to it is up to `begun`. */
+function requests(t: Test, begun: (request: FakeRequest) => void) {
+  class Request extends FakeRequest {
+    override send() {
+      begun(this)
+    }
+  }
+  t.intercept(globalThis as { XMLHttpRequest?: unknown }, 'XMLHttpRequest', { value: Request })
+  t.intercept(globalThis, 'fetch', { value: async () => new Response() })
+}
+
+class FakeRequest {
+  upload: { onprogress?: (event: { loaded: number }) => void; onload?: () => void } = {}
+  status = 200
+  responseText = '{"data":"stored"}'
+  onload?: () => void
+  onabort?: () => void
+  onloadend?: () => void
+  open() {}
+  setRequestHeader() {}
+  send() {}
+  abort() {
+    this.onabort?.()
+    this.onloadend?.()
+  }
+  answer() {
+    this.onload?.()
+    this.onloadend?.()
+  }
+}
+
+const file = new Blob(['photo'])
+const upload = (signal = new AbortController().signal) => {
+  const sent: number[] = []
+  const done = send('PUT', '/chunk', file, {
+    headers: {},
+    file,
+    onSent: (n: number) => sent.push(n),
+    signal,
+    silentMs: 5,
+  })
+  return { sent, done }
+}
+
+t.test('an upload that stands still is given up as a lost connection', async (t) => {
+  requests(t, (request) => request.upload.onprogress?.({ loaded: 3 }))
+  const { sent, done } = upload()
+  await t.rejects(done, { status: 0, code: 'OFFLINE' })
+  t.strictSame(sent, [3, 0])
+})
+
+t.test('the API may take its time with what it has', async (t) => {
+  requests(t, (request) => {
+    request.upload.onprogress?.({ loaded: 5 })
+    request.upload.onload?.()
+    setTimeout(() => request.answer(), 20)
+  })
+  t.strictSame(await upload().done, { data: 'stored' })
+})
+
+t.test('an upload that is stopped says why', async (t) => {
+  const stop = new AbortController()
+  requests(t, () => setImmediate(() => stop.abort(new DOMException('cancelled', 'AbortError'))))
+  await t.rejects(upload(stop.signal).done, { message: 'cancelled' })
+})
