@@ -4,8 +4,8 @@ import { IMAGE_FILES, WEBP_LONG_SIDE } from '../../lib/contract/manifest.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { badInput } from '../runtime/failure.ts'
 import type { ImageHeader } from './header.ts'
+import { isSrgbProfile } from './icc.ts'
 import { decodeWithLibheif } from './libheif.ts'
-import { isSrgbProfile } from './policy.ts'
 import { DecoderMissing, runVips } from './vips.ts'
 
 export interface Decoding {
@@ -86,7 +86,7 @@ async function thumbnail(decoding: Decoding, from: From, to: string, side: numbe
 /** Converts colours only where there is something to convert, because it costs as much as decoding. */
 async function colours(folder: string, header: ImageHeader, { isUpload }: From): Promise<string[]> {
   if (header.isDisplayP3) return ['--import-profile', 'p3', '--export-profile', 'srgb']
-  if (header.isCmyk && !header.profile) return ['--import-profile', 'cmyk', '--export-profile', 'srgb']
+  if (header.space === 'CMYK' && !header.profile) return ['--import-profile', 'cmyk', '--export-profile', 'srgb']
   if (isSrgbProfile(header.profile)) return []
   if (isUpload) return ['--export-profile', 'srgb']
   // The other decoder's pixels no longer carry the profile.

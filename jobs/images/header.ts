@@ -1,5 +1,7 @@
 import { badInput } from '../runtime/failure.ts'
 
+/** As ICC profiles name the kinds of pixels. */
+export type ColorSpace = 'RGB ' | 'GRAY' | 'CMYK'
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif' | 'heif'
 
 /** What the first bytes and the structure of a file say, before any decoder sees it. */
@@ -20,7 +22,8 @@ export interface ImageHeader {
   profile: Buffer | null
   /** Wide colours that the container declares without an ICC profile. */
   isDisplayP3: boolean
-  isCmyk: boolean
+  /** Of the pixels that the decoder makes. */
+  space: ColorSpace
   mayBeTransparent: boolean
   /**
    * Everything in the file is the picture or is known to say nothing about a place. False for text, IPTC, unknown
@@ -43,7 +46,7 @@ export const blank = {
   xmp: [],
   profile: null,
   isDisplayP3: false,
-  isCmyk: false,
+  space: 'RGB ',
   mayBeTransparent: false,
   isPlain: true,
 } as const satisfies Partial<ImageHeader>

@@ -1,8 +1,9 @@
-import { type Bytes, blank, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
+import { type Bytes, blank, type ColorSpace, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
 
 const EXIF = 'Exif\0\0'
 const XMP = 'http://ns.adobe.com/xap/1.0/\0'
 const ICC = 'ICC_PROFILE\0'
+const SPACES: Readonly<Record<number, ColorSpace>> = { 1: 'GRAY', 4: 'CMYK' }
 const MAX_SEGMENTS = 4096
 /** Encoders write about ten. The decoder works through the whole picture for each of them. */
 const MAX_SCANS = 100
@@ -46,7 +47,7 @@ export function readJpeg({ head, size }: Bytes): ImageHeader {
     exif: found.exif,
     xmp: found.xmp,
     profile: found.profile.length > 0 ? Buffer.concat(found.profile) : null,
-    isCmyk: frame.components === 4,
+    space: SPACES[frame.components] ?? 'RGB ',
     isPlain: found.isPlain && end === size,
   }
 }

@@ -14,6 +14,7 @@ import { PermanentError } from '../../../jobs/runtime/failure.ts'
 import { boundariesOf } from '../../support/boundaries.ts'
 import { exifBomb, segment, withSegments } from '../../support/image-bombs.ts'
 import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { rgbProfile, withProfile } from '../../support/profiles.ts'
 
 /** Takes over 20 s: thousands of broken files are written and read. */
 
@@ -142,6 +143,15 @@ t.test('the original is shown only where it says nothing', async (t) => {
   t.equal(await shown(plain), true)
   t.equal(await shown(await quarters(20, 20).withIccProfile('srgb').jpeg().toBuffer()), true)
   t.equal(await shown(await quarters(20, 20).withIccProfile('p3').jpeg().toBuffer()), false)
+  for (const [name, profile, expected] of [
+    ['primaries of sRGB by another name', rgbProfile('srgb', 'c2'), true],
+    ['a wide gamut', rgbProfile('p3', 'DCI-P3 D65 Gamut with sRGB Transfer'), false],
+    ['another curve', rgbProfile('srgb', 'sRGB', 1.8), false],
+    ['no primaries', rgbProfile('srgb', 'sRGB').fill('x', 128), false],
+    ['a profile cut off', rgbProfile('srgb', 'sRGB').subarray(0, 300), false],
+  ] as const) {
+    t.equal(await shown(withProfile(plain, profile)), expected, name)
+  }
   t.equal(await shown(plain, { ...upright, orientation: 3 }), false)
   for (const name of ['GPSTag', 'GPSLatitude', 'MakerNote', 'UserComment', 'ImageDescription', 'XMLPacket', '59932']) {
     t.equal(await shown(plain, { ...upright, names: [...upright.names, name] }), false, name)

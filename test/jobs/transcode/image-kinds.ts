@@ -2,6 +2,7 @@ import sharp, { type Sharp } from 'sharp'
 import t from 'tap'
 import { thumbHashToApproximateAspectRatio, thumbHashToRGBA } from 'thumbhash'
 import { heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { rgbProfile, withProfile } from '../../support/profiles.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** Kinds of pixels and shapes, one job for all of them, and what people see of each. */
@@ -54,6 +55,7 @@ async function kinds(): Promise<Record<string, Kind>> {
   const wide = await sharp(await p3().png().toBuffer(), { ignoreIcc: true })
     .png()
     .toBuffer()
+  const wideJpeg = await sharp(wide).jpeg({ quality: 95 }).toBuffer()
   const frames = await Promise.all([plain().png().toBuffer(), plain().negate().png().toBuffer()])
   const animated = () => sharp(frames, { join: { animated: true } })
   const one = { rows: 1, columns: 1 }
@@ -63,6 +65,10 @@ async function kinds(): Promise<Record<string, Kind>> {
     'jpeg-grey': { source: await greys().jpeg().toBuffer(), ...grey, isShown: true },
     'jpeg-cmyk': { source: cmyk, ...opaque, tolerance: 30 },
     'jpeg-p3': { source: await p3().jpeg({ quality: 95 }).toBuffer(), ...inP3 },
+    'jpeg-p3-named-srgb': {
+      source: withProfile(wideJpeg, rgbProfile('p3', 'Display P3 Gamut with sRGB Transfer')),
+      ...inP3,
+    },
     'png-p3': { source: await p3().png().toBuffer(), ...inP3 },
     'webp-p3': { source: await p3().webp({ lossless: true }).toBuffer(), ...inP3 },
     'heic-p3': { source: await heic(wide, { ...one, tile: 128, ...(profile && { profile }) }), ...inP3 },
