@@ -4,9 +4,9 @@ import { IMAGE_FILES, WEBP_LONG_SIDE } from '../../lib/contract/manifest.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { badInput } from '../runtime/failure.ts'
 import type { ImageHeader } from './header.ts'
-import { isSrgbProfile } from './icc.ts'
+import { fitsProfile, isSrgbProfile } from './icc.ts'
 import { decodeWithLibheif } from './libheif.ts'
-import { DecoderMissing, runVips } from './vips.ts'
+import { DecoderMissing, ProfileUnusable, runVips } from './vips.ts'
 
 export interface Decoding {
   /** Holds the upload as `source`; receives all other files. */
@@ -69,30 +69,30 @@ async function thumbnail(decoding: Decoding, from: From, to: string, side: numbe
   const { folder, header, orientation, signal } = decoding
   const size = [String(side), '--height', String(side), '--size', 'down']
   const turn = turns && orientation !== 1 ? [] : ['--no-rotate']
-  const args = [
-    'thumbnail',
-    from.name,
-    to,
-    ...size,
-    ...turn,
-    '--fail-on',
-    'error',
-    ...(await colours(folder, header, from)),
-  ]
-  await runVips({ args, folder, isUpload: from.isUpload, signal })
+  const args = ['thumbnail', from.name, to, ...size, ...turn, '--fail-on', 'error']
+  const run = (more: readonly string[]) =>
+    runVips({ args: [...args, ...more], folder, isUpload: from.isUpload, signal })
+  await run(await colours(folder, header, from)).catch((error: unknown) => {
+    if (!(error instanceof ProfileUnusable)) throw error
+    return run([])
+  })
   return to
 }
 
 /** Converts colours only where there is something to convert, because it costs as much as decoding. */
 async function colours(folder: string, header: ImageHeader, { isUpload }: From): Promise<string[]> {
-  if (header.isDisplayP3) return ['--import-profile', 'p3', '--export-profile', 'srgb']
-  if (header.space === 'CMYK' && !header.profile) return ['--import-profile', 'cmyk', '--export-profile', 'srgb']
-  if (isSrgbProfile(header.profile)) return []
+  if (header.isDisplayP3) return toSrgb('p3')
+  // vips takes the profile in the file, and the named one where the file has none that can be used.
+  if (header.space === 'CMYK') return toSrgb('cmyk')
+  const profile = header.profile && fitsProfile(header.profile, header.space) ? header.profile : null
+  if (isSrgbProfile(profile)) return []
   if (isUpload) return ['--export-profile', 'srgb']
   // The other decoder's pixels no longer carry the profile.
-  await writeFile(join(folder, 'profile.icc'), header.profile ?? '')
-  return ['--import-profile', 'profile.icc', '--export-profile', 'srgb']
+  await writeFile(join(folder, 'profile.icc'), profile ?? '')
+  return toSrgb('profile.icc')
 }
+
+const toSrgb = (profile: string) => ['--import-profile', profile, '--export-profile', 'srgb']
 
 /** A turn and, for mirrored pictures, a flip after it. */
 const TURNS: Readonly<Record<number, readonly (readonly [string, string])[]>> = {

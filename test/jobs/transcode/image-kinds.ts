@@ -2,7 +2,7 @@ import sharp, { type Sharp } from 'sharp'
 import t from 'tap'
 import { thumbHashToApproximateAspectRatio, thumbHashToRGBA } from 'thumbhash'
 import { heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
-import { rgbProfile, withProfile } from '../../support/profiles.ts'
+import { greyProfile, rgbProfile, withProfile } from '../../support/profiles.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** Kinds of pixels and shapes, one job for all of them, and what people see of each. */
@@ -41,6 +41,9 @@ const plain = () => halves(ORANGE, TEAL)
 const sheer = () => halves([...ORANGE, 0], [...TEAL, 128])
 const SHEER = { left: WHITE, right: TEAL.map((c) => Math.round((c + 255) / 2)) as unknown as Colour }
 
+/** From a gamma of 1.8 to about that of sRGB. */
+const lighter = (colour: Colour) => colour.map((v) => Math.round(255 * (v / 255) ** (1.8 / 2.2))) as unknown as Colour
+
 async function kinds(): Promise<Record<string, Kind>> {
   const size = { width: WIDTH, height: HEIGHT }
   const opaque = { ...size, left: ORANGE, right: TEAL }
@@ -56,6 +59,10 @@ async function kinds(): Promise<Record<string, Kind>> {
     .png()
     .toBuffer()
   const wideJpeg = await sharp(wide).jpeg({ quality: 95 }).toBuffer()
+  const jpeg = await plain().jpeg({ quality: 95 }).toBuffer()
+  const greyJpeg = await greys().jpeg({ quality: 95 }).toBuffer()
+  const broken = rgbProfile('p3', 'Display P3')
+  broken.fill('x', broken.indexOf('XYZ ', 300))
   const frames = await Promise.all([plain().png().toBuffer(), plain().negate().png().toBuffer()])
   const animated = () => sharp(frames, { join: { animated: true } })
   const one = { rows: 1, columns: 1 }
@@ -68,6 +75,13 @@ async function kinds(): Promise<Record<string, Kind>> {
     'jpeg-p3-named-srgb': {
       source: withProfile(wideJpeg, rgbProfile('p3', 'Display P3 Gamut with sRGB Transfer')),
       ...inP3,
+    },
+    'jpeg-colors-with-grey-profile': { source: withProfile(jpeg, greyProfile(1.8)), ...opaque },
+    'jpeg-colors-with-broken-profile': { source: withProfile(jpeg, broken), ...opaque },
+    'jpeg-grey-with-profile-of-colors': { source: withProfile(greyJpeg, rgbProfile('adobe', 'Adobe RGB')), ...grey },
+    'jpeg-grey-with-grey-profile': {
+      source: withProfile(greyJpeg, greyProfile(1.8)),
+      ...{ ...size, left: lighter(grey.left), right: lighter(grey.right) },
     },
     'png-p3': { source: await p3().png().toBuffer(), ...inP3 },
     'webp-p3': { source: await p3().webp({ lossless: true }).toBuffer(), ...inP3 },
