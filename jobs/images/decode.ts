@@ -55,7 +55,12 @@ interface From {
 
 async function decodeFrom(decoding: Decoding, from: From): Promise<string> {
   const { header, orientation, needsJpeg } = decoding
-  if (!needsJpeg) return thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE)
+  // vips drops the orientation of a HEIF, and the other decoder's pixels carry none.
+  const isTurnedByVips = header.format !== 'heif'
+  if (!needsJpeg) {
+    const small = await thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE, isTurnedByVips)
+    return isTurnedByVips ? small : turn(decoding, small, TURNS[orientation] ?? [])
+  }
   const canTurn = header.format === 'jpeg' && header.width * header.height * 3 <= TURN_IN_MEMORY_BYTES
   if (!header.mayBeTransparent && (orientation === 1 || canTurn)) {
     await thumbnail(decoding, from, JPEG, UNLIMITED)
@@ -94,8 +99,10 @@ async function colours(folder: string, header: ImageHeader, { isUpload }: From):
 
 const toSrgb = (profile: string) => ['--import-profile', profile, '--export-profile', 'srgb']
 
+type Step = readonly [operation: string, how: string]
+
 /** A turn and, for mirrored pictures, a flip after it. */
-const TURNS: Readonly<Record<number, readonly (readonly [string, string])[]>> = {
+const TURNS: Readonly<Record<number, readonly Step[]>> = {
   2: [['flip', 'horizontal']],
   3: [['rot', 'd180']],
   4: [['flip', 'vertical']],
@@ -112,9 +119,17 @@ const TURNS: Readonly<Record<number, readonly (readonly [string, string])[]>> = 
 }
 
 /** Pictures in files are mapped and not held, so that the largest are turned in little memory. */
-async function turnThroughFiles({ folder, header, orientation, signal }: Decoding, pixels: string): Promise<string> {
+async function turnThroughFiles(decoding: Decoding, pixels: string): Promise<string> {
+  const { folder, header, orientation, signal } = decoding
   const steps = [...(TURNS[orientation] ?? [])]
   const last = header.mayBeTransparent ? undefined : steps.pop()
+  const from = await turn(decoding, pixels, steps)
+  const args = last ? [last[0], from, JPEG, last[1]] : ['copy', from, JPEG]
+  await runVips({ args, folder, isUpload: false, signal })
+  return header.mayBeTransparent ? from : IMAGE_FILES.jpeg
+}
+
+async function turn({ folder, signal }: Decoding, pixels: string, steps: readonly Step[]): Promise<string> {
   let from = pixels
   for (const [i, [operation, how]] of steps.entries()) {
     const to = `turned-${i}.v`
@@ -122,7 +137,5 @@ async function turnThroughFiles({ folder, header, orientation, signal }: Decodin
     await rm(join(folder, from))
     from = to
   }
-  const args = last ? [last[0], from, JPEG, last[1]] : ['copy', from, JPEG]
-  await runVips({ args, folder, isUpload: false, signal })
-  return header.mayBeTransparent ? from : IMAGE_FILES.jpeg
+  return from
 }
