@@ -136,6 +136,20 @@ t.test('EXIF that would grow is not read', (t) => {
   t.end()
 })
 
+t.test('stray bytes between the segments of a JPEG are skipped, and the original is not shown', async (t) => {
+  const plain = await quarters(40, 30).jpeg().toBuffer()
+  const second = 4 + plain.readUInt16BE(4)
+  const strayAt = (at: number, bytes: Buffer) => Buffer.concat([plain.subarray(0, at), bytes, plain.subarray(at)])
+  const frame = plain.indexOf(Buffer.from([0xff, 0xc0]))
+  const size = { width: 40, height: 30 }
+  for (const at of [second, frame]) {
+    t.match(await headerOf(strayAt(at, Buffer.from([0, 0, 0]))), { ...size, isPlain: false }, `zeros at ${at}`)
+    t.match(await headerOf(strayAt(at, Buffer.from([0, 0xff, 0, 0xff]))), { ...size, isPlain: false }, `0xff at ${at}`)
+    t.match(await headerOf(strayAt(at, Buffer.from([0xff, 0xff]))), { ...size, isPlain: true }, `fill bytes at ${at}`)
+    t.equal(await refusal(strayAt(at, Buffer.alloc(100_000))), 'CorruptInput', `too many at ${at}`)
+  }
+})
+
 t.test('the original is shown only where it says nothing', async (t) => {
   const upright = { orientation: 1, isReadable: true, names: ['Make', 'ExifTag', 'FNumber'] }
   const shown = async (bytes: Buffer, exif = upright) => mayShowOriginal(await headerOf(bytes), exif)

@@ -60,6 +60,7 @@ async function kinds(): Promise<Record<string, Kind>> {
     .toBuffer()
   const wideJpeg = await sharp(wide).jpeg({ quality: 95 }).toBuffer()
   const jpeg = await plain().jpeg({ quality: 95 }).toBuffer()
+  const segmentEnd = 4 + jpeg.readUInt16BE(4)
   const greyJpeg = await greys().jpeg({ quality: 95 }).toBuffer()
   const broken = rgbProfile('p3', 'Display P3')
   broken.fill('x', broken.indexOf('XYZ ', 300))
@@ -70,6 +71,10 @@ async function kinds(): Promise<Record<string, Kind>> {
   const thin = (width: number, height: number) => halves(TEAL, TEAL, width, height)
   return {
     'jpeg-grey': { source: await greys().jpeg().toBuffer(), ...grey, isShown: true },
+    'jpeg-stray-bytes': {
+      source: Buffer.concat([jpeg.subarray(0, segmentEnd), Buffer.alloc(3), jpeg.subarray(segmentEnd)]),
+      ...opaque,
+    },
     'jpeg-cmyk': { source: cmyk, ...opaque, tolerance: 30 },
     'jpeg-p3': { source: await p3().jpeg({ quality: 95 }).toBuffer(), ...inP3 },
     'jpeg-p3-named-srgb': {
