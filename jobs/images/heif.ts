@@ -102,11 +102,14 @@ function memoryOf(meta: Meta, item: Item, size: number): number {
   return size + width * height * (held + alpha) * (depthOf(item, coded) > 8 ? 2 : 1)
 }
 
-/** Colours at half the resolution in both directions, or none at all. */
+/**
+ * Colors at half the resolution in both directions, or none at all. Of HEVC also those at half the width alone, as cameras
+ * write them: they were measured to take as little.
+ */
 function isSubsampled(coded: Item | undefined): boolean {
   const av1 = property(coded, 'av1C')?.[2]
   if (av1 !== undefined) return (av1 & 0x10) !== 0 || (av1 & 0x0c) === 0x0c
-  return ((property(coded, 'hvcC')?.[16] ?? 3) & 3) < 2
+  return ((property(coded, 'hvcC')?.[16] ?? 3) & 3) < 3
 }
 
 function depthOf(item: Item, coded: Item | undefined): number {

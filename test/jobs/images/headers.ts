@@ -136,6 +136,20 @@ t.test('EXIF that would grow is not read', (t) => {
   t.end()
 })
 
+t.test('the HEIF of a camera with 10 bits may have half of its colors, and not all of them', async (t) => {
+  const claims = { width: 7008, height: 4672 }
+  const file = await heic(picture, { rows: 2, columns: 2, tenBit: true, claims })
+  const chroma = file.indexOf('hvcC') + 4 + 16
+  for (const [format, name, reason] of [
+    [1, '4:2:0', undefined],
+    [2, '4:2:2', undefined],
+    [3, '4:4:4', 'LimitExceeded'],
+  ] as const) {
+    file[chroma] = ((file[chroma] ?? 0) & ~3) | format
+    t.equal(await refusal(file), reason, name)
+  }
+})
+
 t.test('stray bytes between the segments of a JPEG are skipped, and the original is not shown', async (t) => {
   const plain = await quarters(40, 30).jpeg().toBuffer()
   const second = 4 + plain.readUInt16BE(4)
