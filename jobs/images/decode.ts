@@ -23,8 +23,8 @@ export interface Decoding {
 /** A machine without the decoder says so once in a job, and not for each of 64 inputs. */
 let hasSaidFallback = false
 
-/** No image is this large; vips then keeps the size. */
-const UNLIMITED = 1_000_000
+/** The longest side that the encoder of JPEG takes. Only a PNG may have a longer one, and is reduced. */
+const MAX_JPEG_SIDE = 65_500
 const JPEG = `${IMAGE_FILES.jpeg}[Q=82,strip,background=255]`
 /** Up to here vips may turn a picture in memory; larger ones are turned through a file. */
 const TURN_IN_MEMORY_BYTES = 128 * 1024 ** 2
@@ -63,10 +63,10 @@ async function decodeFrom(decoding: Decoding, from: From): Promise<string> {
   }
   const canTurn = header.format === 'jpeg' && header.width * header.height * 3 <= TURN_IN_MEMORY_BYTES
   if (!header.mayBeTransparent && (orientation === 1 || canTurn)) {
-    await thumbnail(decoding, from, JPEG, UNLIMITED)
+    await thumbnail(decoding, from, JPEG, MAX_JPEG_SIDE)
     return IMAGE_FILES.jpeg
   }
-  return turnThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', UNLIMITED, false))
+  return turnThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', MAX_JPEG_SIDE, false))
 }
 
 /** Reads row by row where the format allows it, converts the colours, and shrinks. */

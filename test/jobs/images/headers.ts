@@ -13,7 +13,7 @@ import { sniff } from '../../../jobs/images/sniff.ts'
 import { PermanentError } from '../../../jobs/runtime/failure.ts'
 import { boundariesOf } from '../../support/boundaries.ts'
 import { exifBomb, segment, withSegments } from '../../support/image-bombs.ts'
-import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { blackPng, chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 import { rgbProfile, withProfile } from '../../support/profiles.ts'
 
 /** Takes over 20 s: thousands of broken files are written and read. */
@@ -134,6 +134,12 @@ t.test('EXIF that would grow is not read', (t) => {
   t.equal(parseExif(Buffer.from('no TIFF')).isReadable, false)
   t.equal(parseExif(null).isReadable, true)
   t.end()
+})
+
+t.test('a side is at most as long as the API can say', async (t) => {
+  t.match(await headerOf(blackPng(16, 65_536)), { width: 16, height: 65_536 })
+  t.equal(await refusal(blackPng(16, 65_537)), 'LimitExceeded')
+  t.equal(await refusal(blackPng(65_537, 16)), 'LimitExceeded')
 })
 
 t.test('the HEIF of a camera with 10 bits may have half of its colors, and not all of them', async (t) => {

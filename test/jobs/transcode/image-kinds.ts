@@ -129,6 +129,13 @@ async function kinds(): Promise<Record<string, Kind>> {
       left: TEAL,
       right: TEAL,
     },
+    'png-taller-than-a-jpeg': {
+      source: withTail(await thin(1, 65_536).png().toBuffer()),
+      width: 1,
+      height: 65_536,
+      left: TEAL,
+      right: TEAL,
+    },
     'png-tall-turned': {
       source: await thin(1, 20_000).withMetadata({ orientation: 6 }).png().toBuffer(),
       width: 20_000,
@@ -172,7 +179,7 @@ t.test('every kind of pixels and every shape looks as it should', async (t) => {
     for (const image of [images.jpeg, images.webp, images.thumb]) {
       if (!image) continue
       const picture = await bench.bytes(image.file, `${bench.prefix}${id}/`)
-      const side = { 'image.webp': 2048, 'thumb.webp': 512 }[image.file] ?? 1e6
+      const side = { 'image.webp': 2048, 'thumb.webp': 512 }[image.file] ?? 65_500
       const seen = await coloursOf(picture)
       t.match(
         await sharp(picture).metadata(),
