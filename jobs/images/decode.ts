@@ -86,15 +86,18 @@ async function thumbnail(decoding: Decoding, from: From, to: string, side: numbe
 
 /** Converts colours only where there is something to convert, because it costs as much as decoding. */
 async function colours(folder: string, header: ImageHeader, { isUpload }: From): Promise<string[]> {
-  if (header.isDisplayP3) return toSrgb('p3')
+  if (header.declaredProfile) return toSrgb(await written(folder, header.declaredProfile))
   // vips takes the profile in the file, and the named one where the file has none that can be used.
   if (header.space === 'CMYK') return toSrgb('cmyk')
   const profile = header.profile && fitsProfile(header.profile, header.space) ? header.profile : null
-  if (isSrgbProfile(profile)) return []
-  if (isUpload) return ['--export-profile', 'srgb']
+  if (profile === null || isSrgbProfile(profile)) return []
   // The other decoder's pixels no longer carry the profile.
-  await writeFile(join(folder, 'profile.icc'), profile ?? '')
-  return toSrgb('profile.icc')
+  return isUpload ? ['--export-profile', 'srgb'] : toSrgb(await written(folder, profile))
+}
+
+async function written(folder: string, profile: Buffer): Promise<string> {
+  await writeFile(join(folder, 'profile.icc'), profile)
+  return 'profile.icc'
 }
 
 const toSrgb = (profile: string) => ['--import-profile', profile, '--export-profile', 'srgb']

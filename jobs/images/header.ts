@@ -20,8 +20,8 @@ export interface ImageHeader {
   xmp: readonly Buffer[]
   /** An ICC profile. */
   profile: Buffer | null
-  /** Wide colours that the container declares without an ICC profile. */
-  isDisplayP3: boolean
+  /** Made of what the container declares of wide colours or HDR without an ICC profile. */
+  declaredProfile: Buffer | null
   /** Of the pixels that the decoder makes. */
   space: ColorSpace
   mayBeTransparent: boolean
@@ -45,7 +45,7 @@ export const blank = {
   exif: null,
   xmp: [],
   profile: null,
-  isDisplayP3: false,
+  declaredProfile: null,
   space: 'RGB ',
   mayBeTransparent: false,
   isPlain: true,

@@ -1,3 +1,4 @@
+import { declaredProfile } from './declared-profile.ts'
 import { type Bytes, blank, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
 import { boxesIn, cursor } from './heif-boxes.ts'
 import { type Item, type Meta, readMeta } from './heif-meta.ts'
@@ -120,13 +121,13 @@ function depthOf(item: Item, coded: Item | undefined): number {
   return 8 + ((property(coded, 'hvcC')?.[17] ?? 0) & 7)
 }
 
-function coloursOf(item: Item, coded: Item | undefined): Pick<ImageHeader, 'profile' | 'isDisplayP3'> {
+function coloursOf(item: Item, coded: Item | undefined): Pick<ImageHeader, 'profile' | 'declaredProfile'> {
   const all = [...item.properties, ...(coded?.properties ?? [])].filter((p) => p.type === 'colr').map((p) => p.data)
   const kind = (data: Buffer) => data.toString('latin1', 0, 4)
   const profile = all.find((data) => kind(data) === 'prof' || kind(data) === 'rICC')
-  const coded709 = all.find((data) => kind(data) === 'nclx' && data.length >= 10)
-  const isWide = coded709 !== undefined && [11, 12].includes(coded709.readUInt16BE(4))
-  return { profile: profile?.subarray(4) ?? null, isDisplayP3: profile === undefined && isWide }
+  const nclx = all.find((data) => kind(data) === 'nclx' && data.length >= 10)
+  const declared = nclx ? declaredProfile(nclx.readUInt16BE(4), nclx.readUInt16BE(6)) : null
+  return { profile: profile?.subarray(4) ?? null, declaredProfile: profile === undefined ? declared : null }
 }
 
 /** A file of a few kilobytes can name the same tile thousands of times. */

@@ -36,7 +36,7 @@ export function mayShowOriginal(
   exif: { orientation: number; isReadable: boolean; names: readonly string[] },
 ): boolean {
   const isUpright = exif.orientation === 1 && !header.isTurnedByContainer
-  const isSrgb = !header.isDisplayP3 && header.space !== 'CMYK' && isSrgbProfile(header.profile)
+  const isSrgb = !header.declaredProfile && header.space !== 'CMYK' && isSrgbProfile(header.profile)
   const namesNothing = exif.isReadable && exif.names.every((name) => SILENT_TAGS.has(name))
   const isSilent = namesNothing && header.isPlain && header.xmp.every(namesNoPlace)
   return header.format !== 'heif' && isUpright && isSrgb && isSilent

@@ -206,6 +206,8 @@ t.test('the original is shown only where it says nothing', async (t) => {
   const text = Buffer.concat([png.subarray(0, 33), chunk('tEXt', Buffer.from('Comment\0at home')), png.subarray(33)])
   t.strictSame([await shown(png), await shown(text)], [true, false], 'a text in a PNG')
   t.equal(await shown(samples['heif'] ?? plain), false, 'no browser shows it')
+  const inHdr = { ...(await headerOf(await quarters(20, 20).avif({ effort: 0 }).toBuffer())), declaredProfile: plain }
+  t.equal(mayShowOriginal(inHdr, upright), false, 'HDR')
 })
 
 /** As the conversion decides it, from the bytes alone. */
