@@ -104,7 +104,9 @@ function locationOf({ gps }: Exif): Facts['location'] {
 }
 
 function degrees(value: unknown, reference: unknown, negative: string): number | null {
-  const [whole, minutes = 0, seconds = 0] = numbersOf(value)
+  // Where the minutes have a fraction, some cameras write the seconds as 0/0.
+  const parts = Array.isArray(value) ? value.map((n, i) => (i > 0 && Number.isNaN(n) ? 0 : n)) : value
+  const [whole, minutes = 0, seconds = 0] = numbersOf(parts)
   if (whole === undefined) return null
   const sum = Number((whole + minutes / 60 + seconds / 3600).toFixed(7))
   if (!Number.isFinite(sum)) return null

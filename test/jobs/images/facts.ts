@@ -112,6 +112,9 @@ t.test('a place is a place on earth', (t) => {
   t.equal(at({ ...north, GPSLongitude: [200, 0, 0] }), null)
   t.equal(at({ ...north }), null)
   t.equal(at({ GPSLatitude: [0, 0, 0], GPSLongitude: [0, 0, 0] }), null, 'a phone without a fix')
+  const west = { GPSLongitude: [11, 34.92, Number.NaN], GPSLongitudeRef: 'W' }
+  t.strictSame(at({ ...north, ...west }), { latitude: 48.1351, longitude: -11.582 }, 'seconds of 0/0')
+  t.equal(at({ ...north, GPSLongitude: [11, 34, Number.POSITIVE_INFINITY] }), null)
   t.equal(at({ GPSLatitude: [Number.NaN, 0, 0], GPSLongitude: [1, 0, 0] }), null)
   t.end()
 })
