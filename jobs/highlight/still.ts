@@ -36,7 +36,9 @@ const DIM = 0.7
 
 /** Draws the photo on the canvas and writes the canvas as raw RGB. */
 export async function drawStill({ path }: Still, canvas: Size, fill: Fill, to: string): Promise<void> {
-  const flat = () => sharp(path, { sequentialRead: false }).flatten({ background: '#000000' }).toColourspace('srgb')
+  // The decoder made it sRGB. A profile that did not fit the pixels is still there.
+  const open = () => sharp(path, { sequentialRead: false, ignoreIcc: true })
+  const flat = () => open().flatten({ background: '#000000' }).toColourspace('srgb')
   const { width, height } = await sharp(path).metadata()
   const exact = { width: canvas.width, height: canvas.height, fit: 'fill' as const }
   const raw = (picture: Sharp) => picture.removeAlpha().raw({ depth: 'uchar' }).toBuffer()

@@ -4,9 +4,9 @@ import { IMAGE_FILES, WEBP_LONG_SIDE } from '../../lib/contract/manifest.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { badInput } from '../runtime/failure.ts'
 import type { ImageHeader } from './header.ts'
+import { fitsProfile, isSrgbProfile } from './icc.ts'
 import { decodeWithLibheif } from './libheif.ts'
-import { isSrgbProfile } from './policy.ts'
-import { DecoderMissing, runVips } from './vips.ts'
+import { DecoderMissing, ProfileUnusable, runVips } from './vips.ts'
 
 export interface Decoding {
   /** Holds the upload as `source`; receives all other files. */
@@ -23,8 +23,8 @@ export interface Decoding {
 /** A machine without the decoder says so once in a job, and not for each of 64 inputs. */
 let hasSaidFallback = false
 
-/** No image is this large; vips then keeps the size. */
-const UNLIMITED = 1_000_000
+/** The longest side that the encoder of JPEG takes. Only a PNG may have a longer one, and is reduced. */
+const MAX_JPEG_SIDE = 65_500
 const JPEG = `${IMAGE_FILES.jpeg}[Q=82,strip,background=255]`
 /** Up to here vips may turn a picture in memory; larger ones are turned through a file. */
 const TURN_IN_MEMORY_BYTES = 128 * 1024 ** 2
@@ -55,13 +55,18 @@ interface From {
 
 async function decodeFrom(decoding: Decoding, from: From): Promise<string> {
   const { header, orientation, needsJpeg } = decoding
-  if (!needsJpeg) return thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE)
+  // vips drops the orientation of a HEIF, and the other decoder's pixels carry none.
+  const isTurnedByVips = header.format !== 'heif'
+  if (!needsJpeg) {
+    const small = await thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE, isTurnedByVips)
+    return isTurnedByVips ? small : turn(decoding, small, TURNS[orientation] ?? [])
+  }
   const canTurn = header.format === 'jpeg' && header.width * header.height * 3 <= TURN_IN_MEMORY_BYTES
   if (!header.mayBeTransparent && (orientation === 1 || canTurn)) {
-    await thumbnail(decoding, from, JPEG, UNLIMITED)
+    await thumbnail(decoding, from, JPEG, MAX_JPEG_SIDE)
     return IMAGE_FILES.jpeg
   }
-  return turnThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', UNLIMITED, false))
+  return turnThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', MAX_JPEG_SIDE, false))
 }
 
 /** Reads row by row where the format allows it, converts the colours, and shrinks. */
@@ -69,33 +74,38 @@ async function thumbnail(decoding: Decoding, from: From, to: string, side: numbe
   const { folder, header, orientation, signal } = decoding
   const size = [String(side), '--height', String(side), '--size', 'down']
   const turn = turns && orientation !== 1 ? [] : ['--no-rotate']
-  const args = [
-    'thumbnail',
-    from.name,
-    to,
-    ...size,
-    ...turn,
-    '--fail-on',
-    'error',
-    ...(await colours(folder, header, from)),
-  ]
-  await runVips({ args, folder, isUpload: from.isUpload, signal })
+  const args = ['thumbnail', from.name, to, ...size, ...turn, '--fail-on', 'error']
+  const run = (more: readonly string[]) =>
+    runVips({ args: [...args, ...more], folder, isUpload: from.isUpload, signal })
+  await run(await colours(folder, header, from)).catch((error: unknown) => {
+    if (!(error instanceof ProfileUnusable)) throw error
+    return run([])
+  })
   return to
 }
 
 /** Converts colours only where there is something to convert, because it costs as much as decoding. */
 async function colours(folder: string, header: ImageHeader, { isUpload }: From): Promise<string[]> {
-  if (header.isDisplayP3) return ['--import-profile', 'p3', '--export-profile', 'srgb']
-  if (header.isCmyk && !header.profile) return ['--import-profile', 'cmyk', '--export-profile', 'srgb']
-  if (isSrgbProfile(header.profile)) return []
-  if (isUpload) return ['--export-profile', 'srgb']
+  if (header.declaredProfile) return toSrgb(await written(folder, header.declaredProfile))
+  // vips takes the profile in the file, and the named one where the file has none that can be used.
+  if (header.space === 'CMYK') return toSrgb('cmyk')
+  const profile = header.profile && fitsProfile(header.profile, header.space) ? header.profile : null
+  if (profile === null || isSrgbProfile(profile)) return []
   // The other decoder's pixels no longer carry the profile.
-  await writeFile(join(folder, 'profile.icc'), header.profile ?? '')
-  return ['--import-profile', 'profile.icc', '--export-profile', 'srgb']
+  return isUpload ? ['--export-profile', 'srgb'] : toSrgb(await written(folder, profile))
 }
 
+async function written(folder: string, profile: Buffer): Promise<string> {
+  await writeFile(join(folder, 'profile.icc'), profile)
+  return 'profile.icc'
+}
+
+const toSrgb = (profile: string) => ['--import-profile', profile, '--export-profile', 'srgb']
+
+type Step = readonly [operation: string, how: string]
+
 /** A turn and, for mirrored pictures, a flip after it. */
-const TURNS: Readonly<Record<number, readonly (readonly [string, string])[]>> = {
+const TURNS: Readonly<Record<number, readonly Step[]>> = {
   2: [['flip', 'horizontal']],
   3: [['rot', 'd180']],
   4: [['flip', 'vertical']],
@@ -112,9 +122,17 @@ const TURNS: Readonly<Record<number, readonly (readonly [string, string])[]>> = 
 }
 
 /** Pictures in files are mapped and not held, so that the largest are turned in little memory. */
-async function turnThroughFiles({ folder, header, orientation, signal }: Decoding, pixels: string): Promise<string> {
+async function turnThroughFiles(decoding: Decoding, pixels: string): Promise<string> {
+  const { folder, header, orientation, signal } = decoding
   const steps = [...(TURNS[orientation] ?? [])]
   const last = header.mayBeTransparent ? undefined : steps.pop()
+  const from = await turn(decoding, pixels, steps)
+  const args = last ? [last[0], from, JPEG, last[1]] : ['copy', from, JPEG]
+  await runVips({ args, folder, isUpload: false, signal })
+  return header.mayBeTransparent ? from : IMAGE_FILES.jpeg
+}
+
+async function turn({ folder, signal }: Decoding, pixels: string, steps: readonly Step[]): Promise<string> {
   let from = pixels
   for (const [i, [operation, how]] of steps.entries()) {
     const to = `turned-${i}.v`
@@ -122,7 +140,5 @@ async function turnThroughFiles({ folder, header, orientation, signal }: Decodin
     await rm(join(folder, from))
     from = to
   }
-  const args = last ? [last[0], from, JPEG, last[1]] : ['copy', from, JPEG]
-  await runVips({ args, folder, isUpload: false, signal })
-  return header.mayBeTransparent ? from : IMAGE_FILES.jpeg
+  return from
 }

@@ -26,7 +26,10 @@ interface Pixels {
 
 type Derived = Pick<ImageManifest['images'], 'webp' | 'thumb' | 'placeholder'>
 
-/** Makes both WebPs and the placeholder from an upright sRGB picture. None of them carries any metadata. */
+/**
+ * Makes both WebPs and the placeholder from an upright sRGB picture, which may still hold a profile that does not fit it.
+ * None of them carries any metadata.
+ */
 export async function derive(picture: string | Pixels, folder: string): Promise<Derived> {
   const { data, info } = await within(open(picture), WEBP_LONG_SIDE)
     .toColourspace('srgb')
@@ -50,7 +53,7 @@ export async function derive(picture: string | Pixels, folder: string): Promise<
 
 const open = (picture: string | Pixels): Sharp =>
   typeof picture === 'string'
-    ? sharp(picture, { limitInputPixels: IMAGE_LIMITS.pixels, sequentialRead: true })
+    ? sharp(picture, { limitInputPixels: IMAGE_LIMITS.pixels, sequentialRead: true, ignoreIcc: true })
     : sharp(picture.data, { raw: picture })
 
 const within = (picture: Sharp, side: number) =>

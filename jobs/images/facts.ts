@@ -18,26 +18,53 @@ export function orientationOf({ image }: Exif): number {
   return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 8 ? Number(value) : 1
 }
 
+/** A time on the camera's clock, and the tags of its offset and of the rest of its second. */
+const TIMES = [
+  ['DateTimeOriginal', 'OffsetTimeOriginal', 'SubSecTimeOriginal'],
+  ['DateTimeDigitized', 'OffsetTimeDigitized', 'SubSecTimeDigitized'],
+  ['DateTime', 'OffsetTime', 'SubSecTime'],
+] as const
+
 /**
  * The time on the camera's clock with its offset from UTC. The offset is the one that the camera wrote, else the
  * difference to the time of the GPS, which is in UTC. Without either the zone is unknown, and the time counts as UTC.
  */
 function capturedAtOf(exif: Exif): string | null {
   const { photo, image } = exif
-  const local = [photo['DateTimeOriginal'], photo['DateTimeDigitized'], image['DateTime']].find(isDate)
-  if (!local) {
-    const gps = gpsTimeOf(exif)
-    return gps === null ? null : plausible(new Date(gps), 'Z')
+  const gps = gpsTimeOf(exif)
+  const written = TIMES.map(([, offset]) => offsetText(textOf(photo[offset]))).find((offset) => offset !== undefined)
+  for (const [name, , rest] of TIMES) {
+    const local = localTime(textOf((name === 'DateTime' ? image : photo)[name]))
+    if (!local || !isCaptureTime(local)) continue
+    const offset = written ?? offsetByGps(local, gps) ?? 'Z'
+    return isoOf(new Date(local.getTime() + millisecondsOf(textOf(photo[rest]))), offset)
   }
-  const written =
-    textOf(photo['OffsetTimeOriginal']) ?? textOf(photo['OffsetTimeDigitized']) ?? textOf(photo['OffsetTime'])
-  return plausible(local, offsetText(written) ?? offsetByGps(local, gpsTimeOf(exif)) ?? 'Z')
+  const at = gps === null ? null : new Date(gps)
+  return at && isCaptureTime(at) ? isoOf(at, 'Z') : null
 }
 
-const isDate = (value: unknown): value is Date => value instanceof Date && !Number.isNaN(value.getTime())
+const isoOf = (local: Date, offset: string): string => local.toISOString().replace(/(\.000)?Z$/, offset)
 
-const plausible = (local: Date, offset: string): string | null =>
-  isCaptureTime(local) ? local.toISOString().replace(/(\.000)?Z$/, offset) : null
+/** As cameras and programs write it: with blanks for zeros, dashes, or a `T`. */
+const TIME = /^(\d{4})[:-]([ \d]{2})[:-]([ \d]{2})(?:[ T]([ \d]{1,2}):([ \d]{2}):([ \d]{0,2})(?:\.\d+)?)?$/
+
+/** A month or day of zero is one that is not known. Undefined for what no calendar or clock shows. */
+function localTime(text: string | null): Date | undefined {
+  const [, year, ...parts] = TIME.exec(text ?? '') ?? []
+  if (year === undefined) return undefined
+  const [month, day, hours, minutes, seconds] = parts.map((part, i) => {
+    const number = Number(part ?? 0) || (i < 2 ? 1 : 0)
+    return String(number).padStart(2, '0')
+  })
+  const iso = `${year}-${month}-${day}T${hours}:${minutes}:${seconds}.000Z`
+  const local = new Date(iso)
+  // JavaScript takes 30 February for a day in March.
+  return Number.isNaN(local.getTime()) || local.toISOString() !== iso ? undefined : local
+}
+
+/** Of the digits behind the point of the second. */
+const millisecondsOf = (text: string | null): number =>
+  /^\d+$/.test(text ?? '') ? Number(text?.slice(0, 3).padEnd(3, '0')) : 0
 
 function offsetText(text: string | null): string | undefined {
   const [, sign, hours, minutes] = /^([+-])(\d\d):(\d\d)$/.exec(text ?? '') ?? []
@@ -77,7 +104,9 @@ function locationOf({ gps }: Exif): Facts['location'] {
 }
 
 function degrees(value: unknown, reference: unknown, negative: string): number | null {
-  const [whole, minutes = 0, seconds = 0] = numbersOf(value)
+  // Where the minutes have a fraction, some cameras write the seconds as 0/0.
+  const parts = Array.isArray(value) ? value.map((n, i) => (i > 0 && Number.isNaN(n) ? 0 : n)) : value
+  const [whole, minutes = 0, seconds = 0] = numbersOf(parts)
   if (whole === undefined) return null
   const sum = Number((whole + minutes / 60 + seconds / 3600).toFixed(7))
   if (!Number.isFinite(sum)) return null

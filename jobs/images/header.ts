@@ -1,5 +1,7 @@
 import { badInput } from '../runtime/failure.ts'
 
+/** As ICC profiles name the kinds of pixels. */
+export type ColorSpace = 'RGB ' | 'GRAY' | 'CMYK'
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif' | 'heif'
 
 /** What the first bytes and the structure of a file say, before any decoder sees it. */
@@ -18,9 +20,10 @@ export interface ImageHeader {
   xmp: readonly Buffer[]
   /** An ICC profile. */
   profile: Buffer | null
-  /** Wide colours that the container declares without an ICC profile. */
-  isDisplayP3: boolean
-  isCmyk: boolean
+  /** Made of what the container declares of wide colours or HDR without an ICC profile. */
+  declaredProfile: Buffer | null
+  /** Of the pixels that the decoder makes. */
+  space: ColorSpace
   mayBeTransparent: boolean
   /**
    * Everything in the file is the picture or is known to say nothing about a place. False for text, IPTC, unknown
@@ -42,8 +45,8 @@ export const blank = {
   exif: null,
   xmp: [],
   profile: null,
-  isDisplayP3: false,
-  isCmyk: false,
+  declaredProfile: null,
+  space: 'RGB ',
   mayBeTransparent: false,
   isPlain: true,
 } as const satisfies Partial<ImageHeader>

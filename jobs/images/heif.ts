@@ -1,3 +1,4 @@
+import { declaredProfile } from './declared-profile.ts'
 import { type Bytes, blank, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
 import { boxesIn, cursor } from './heif-boxes.ts'
 import { type Item, type Meta, readMeta } from './heif-meta.ts'
@@ -102,11 +103,14 @@ function memoryOf(meta: Meta, item: Item, size: number): number {
   return size + width * height * (held + alpha) * (depthOf(item, coded) > 8 ? 2 : 1)
 }
 
-/** Colours at half the resolution in both directions, or none at all. */
+/**
+ * Colors at half the resolution in both directions, or none at all. Of HEVC also those at half the width alone, as cameras
+ * write them: they were measured to take as little.
+ */
 function isSubsampled(coded: Item | undefined): boolean {
   const av1 = property(coded, 'av1C')?.[2]
   if (av1 !== undefined) return (av1 & 0x10) !== 0 || (av1 & 0x0c) === 0x0c
-  return ((property(coded, 'hvcC')?.[16] ?? 3) & 3) < 2
+  return ((property(coded, 'hvcC')?.[16] ?? 3) & 3) < 3
 }
 
 function depthOf(item: Item, coded: Item | undefined): number {
@@ -117,13 +121,13 @@ function depthOf(item: Item, coded: Item | undefined): number {
   return 8 + ((property(coded, 'hvcC')?.[17] ?? 0) & 7)
 }
 
-function coloursOf(item: Item, coded: Item | undefined): Pick<ImageHeader, 'profile' | 'isDisplayP3'> {
+function coloursOf(item: Item, coded: Item | undefined): Pick<ImageHeader, 'profile' | 'declaredProfile'> {
   const all = [...item.properties, ...(coded?.properties ?? [])].filter((p) => p.type === 'colr').map((p) => p.data)
   const kind = (data: Buffer) => data.toString('latin1', 0, 4)
   const profile = all.find((data) => kind(data) === 'prof' || kind(data) === 'rICC')
-  const coded709 = all.find((data) => kind(data) === 'nclx' && data.length >= 10)
-  const isWide = coded709 !== undefined && [11, 12].includes(coded709.readUInt16BE(4))
-  return { profile: profile?.subarray(4) ?? null, isDisplayP3: profile === undefined && isWide }
+  const nclx = all.find((data) => kind(data) === 'nclx' && data.length >= 10)
+  const declared = nclx ? declaredProfile(nclx.readUInt16BE(4), nclx.readUInt16BE(6)) : null
+  return { profile: profile?.subarray(4) ?? null, declaredProfile: profile === undefined ? declared : null }
 }
 
 /** A file of a few kilobytes can name the same tile thousands of times. */

@@ -1,9 +1,11 @@
-import { type Bytes, blank, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
+import { type Bytes, blank, type ColorSpace, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
 
 const EXIF = 'Exif\0\0'
 const XMP = 'http://ns.adobe.com/xap/1.0/\0'
 const ICC = 'ICC_PROFILE\0'
+const SPACES: Readonly<Record<number, ColorSpace>> = { 1: 'GRAY', 4: 'CMYK' }
 const MAX_SEGMENTS = 4096
+const MAX_STRAY_BYTES = 4096
 /** Encoders write about ten. The decoder works through the whole picture for each of them. */
 const MAX_SCANS = 100
 
@@ -46,7 +48,7 @@ export function readJpeg({ head, size }: Bytes): ImageHeader {
     exif: found.exif,
     xmp: found.xmp,
     profile: found.profile.length > 0 ? Buffer.concat(found.profile) : null,
-    isCmyk: frame.components === 4,
+    space: SPACES[frame.components] ?? 'RGB ',
     isPlain: found.isPlain && end === size,
   }
 }
@@ -55,7 +57,9 @@ export function readJpeg({ head, size }: Bytes): ImageHeader {
 function readSegments(head: Buffer, found: Found): number {
   let at = 2
   for (let n = 0; n < MAX_SEGMENTS; n++) {
-    while (head[at] === 0xff && head[at + 1] === 0xff) at += 1
+    const begin = markerFrom(head, at)
+    if (begin !== at) found.isPlain &&= isFill(head.subarray(at, begin))
+    at = begin
     const { marker, end } = segmentAt(head, at)
     if (marker === 0xda) return at
     readSegment(marker, head.subarray(at + 4, end), found)
@@ -63,6 +67,16 @@ function readSegments(head: Buffer, found: Found): number {
   }
   throw corrupt('The image has too many segments')
 }
+
+/** Decoders skip stray bytes between segments, which some cameras and editors leave there. */
+function markerFrom(head: Buffer, from: number): number {
+  const isMarker = (at: number) => head[at] === 0xff && (head[at + 1] ?? 0) >= 0xc0 && head[at + 1] !== 0xff
+  for (let at = from; at <= from + MAX_STRAY_BYTES; at++) if (isMarker(at)) return at
+  return from
+}
+
+/** Any number of them may precede a marker. */
+const isFill = (bytes: Buffer) => bytes.every((byte) => byte === 0xff)
 
 function segmentAt(head: Buffer, at: number): { marker: number; end: number } {
   if (at + 4 > head.length) throw truncated()

@@ -31,6 +31,8 @@ export function readPng({ head, size }: Bytes, inflate: Inflate): ImageHeader {
     width,
     height,
     ...found,
+    // Kinds 0 and 4, without and with transparency.
+    space: kind % 4 === 0 ? 'GRAY' : 'RGB ',
     mayBeTransparent: true,
     // An interlaced picture is complete only after its last pass.
     memoryBytes: interlace === 0 ? 0 : width * height * Math.max(3, channels) * (depth === 16 ? 2 : 1),

@@ -1,4 +1,5 @@
 import type { ImageHeader } from './header.ts'
+import { isSrgbProfile } from './icc.ts'
 
 /** Fields of XMP that name a place, in any of the common vocabularies. */
 const PLACE = /GPS|Location|City|Country|State|Sublocation|ProvinceState|geo:|LatLong/i
@@ -35,7 +36,7 @@ export function mayShowOriginal(
   exif: { orientation: number; isReadable: boolean; names: readonly string[] },
 ): boolean {
   const isUpright = exif.orientation === 1 && !header.isTurnedByContainer
-  const isSrgb = !header.isDisplayP3 && !header.isCmyk && isSrgbProfile(header.profile)
+  const isSrgb = !header.declaredProfile && header.space !== 'CMYK' && isSrgbProfile(header.profile)
   const namesNothing = exif.isReadable && exif.names.every((name) => SILENT_TAGS.has(name))
   const isSilent = namesNothing && header.isPlain && header.xmp.every(namesNoPlace)
   return header.format !== 'heif' && isUpright && isSrgb && isSilent
@@ -43,10 +44,6 @@ export function mayShowOriginal(
 
 const namesNoPlace = (xmp: Buffer) =>
   xmp.length <= MAX_XMP && !PLACE.test(xmp.toString('latin1')) && !xmp.includes('HasExtendedXMP')
-
-/** No profile means sRGB. Profiles name themselves in ASCII or UTF-16. */
-export const isSrgbProfile = (profile: Buffer | null): boolean =>
-  profile === null || /s\0?R\0?G\0?B/.test(profile.toString('latin1'))
 
 /**
  * The turn that makes the picture upright. HEIF and AVIF say it by `irot` and `imir`, which the decoder obeys; EXIF

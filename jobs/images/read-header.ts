@@ -13,6 +13,8 @@ import { readWebp } from './webp.ts'
 export const IMAGE_LIMITS = {
   bytes: 512 * 1024 ** 2,
   pixels: 220_000_000,
+  /** The API shows no larger number. */
+  side: 65_536,
   /** What a decoder may hold at once. */
   memoryBytes: 512 * 1024 ** 2,
 }
@@ -87,6 +89,9 @@ function inflate(data: Buffer): Buffer | null {
 
 function refuseAbsurd({ width, height, memoryBytes }: ImageHeader): void {
   if (width < 1 || height < 1) throw corrupt('The image has no size')
+  if (Math.max(width, height) > IMAGE_LIMITS.side) {
+    throw tooLarge(`The image is ${width} x ${height}; at most 65,536 pixels a side are supported`)
+  }
   if (width * height > IMAGE_LIMITS.pixels) {
     throw tooLarge(`The image is ${width} x ${height}; at most 220 megapixels are supported`)
   }

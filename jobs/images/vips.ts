@@ -30,7 +30,12 @@ export class DecoderMissing extends Error {
   override readonly name = 'DecoderMissing'
 }
 
-/** Runs one vips operation. Throws a PermanentError when the image is at fault, and DecoderMissing. */
+/** The color profile of the image is broken inside. Its pixels may be whole. */
+export class ProfileUnusable extends Error {
+  override readonly name = 'ProfileUnusable'
+}
+
+/** Runs one vips operation. Throws a PermanentError when the image is at fault, DecoderMissing, and ProfileUnusable. */
 export async function runVips({ args, folder, isUpload, signal }: VipsRun): Promise<void> {
   const tail: string[] = []
   const onLine = (line: string) => {
@@ -77,6 +82,7 @@ const NO_MEMORY = /out of memory|unable to allocate|cannot allocate|memory alloc
 const NO_SPACE = /No space left on device|Disk quota exceeded/
 const NO_DECODER =
   /not a known file format|Unsupported codec|has not been built in|operation is blocked|No decoding plugin/i
+const NO_PROFILE = /Couldn't link the profiles|compatible input profile/
 
 function explain(tail: string, isUpload: boolean): Error {
   const cause = new Error(tail.slice(-1000))
@@ -84,6 +90,7 @@ function explain(tail: string, isUpload: boolean): Error {
     return new TransientError(EXIT.noSpace, 'NoSpace', 'There is no space left for the converted files', { cause })
   }
   if (NO_MEMORY.test(tail)) return tooLarge('The image needs too much memory to read')
+  if (NO_PROFILE.test(tail)) return new ProfileUnusable(tail.slice(-300))
   if (!isUpload)
     return new TransientError(EXIT.transient, 'EncodeFailed', `vips failed: ${tail.slice(-300)}`, { cause })
   if (NO_DECODER.test(tail)) return new DecoderMissing(tail.slice(-300))

@@ -60,7 +60,7 @@ export interface ProblemOptions extends ErrorOptions {
   retryAfter?: number
   /** Extra response headers, e.g. `WWW-Authenticate`, `Allow`. */
   headers?: Record<string, string>
-  /** For a code with two statuses: FILE_TOO_LARGE is 413 for a body and 422 for an announced size. */
+  /** For a code with two statuses: FILE_TOO_LARGE is 413 for a body and 422 for a size that the body only names. */
   status?: 422
 }
 

@@ -88,6 +88,8 @@ export interface HeicOptions {
   profile?: Buffer
   /** Of the `nclx` box; 12 is Display P3. */
   primaries?: number
+  /** Of the `nclx` box; 16 is PQ, 18 is HLG. */
+  transfer?: number
   tenBit?: boolean
   gainMap?: boolean
   rows?: number
@@ -125,7 +127,7 @@ export async function heic(picture: Buffer, options: HeicOptions = {}): Promise<
     full('auxC', 0, 0, Buffer.from('urn:com:apple:photo:2020:aux:hdrgainmap\0')),
     options.profile
       ? box('colr', Buffer.from('prof'), options.profile)
-      : box('colr', Buffer.from('nclx'), u16(options.primaries ?? 1, 13, 6), Buffer.from([0x80])),
+      : box('colr', Buffer.from('nclx'), u16(options.primaries ?? 1, options.transfer ?? 13, 6), Buffer.from([0x80])),
     box('imir', Buffer.from([options.imir ?? 0])),
   ]
   return fileOf(itemsOf(options, tiles, descriptor), properties, descriptor)

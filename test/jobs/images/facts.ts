@@ -1,10 +1,10 @@
 import t from 'tap'
 import { parseExif } from '../../../jobs/images/exif.ts'
 import { factsOf, orientationOf } from '../../../jobs/images/facts.ts'
-import { tiffOf } from '../../support/pictures.ts'
+import { tiffOf, u16, u32 } from '../../support/pictures.ts'
 
 const none = { image: {}, photo: {}, gps: {} }
-const noon = new Date(Date.UTC(2024, 4, 17, 12, 20, 30))
+const noon = '2024:05:17 12:20:30'
 const gpsAt = (hours: number, minutes: number, day = '2024:05:17') => ({
   GPSDateStamp: day,
   GPSTimeStamp: [hours, minutes, 12.5],
@@ -24,7 +24,7 @@ t.test('the time of capture has the offset that is known best', (t) => {
   t.equal(at({ DateTimeOriginal }), '2024-05-17T12:20:30Z', 'no zone known')
   t.equal(at({}, gpsAt(9, 5)), '2024-05-17T09:05:12Z', 'the time of the GPS alone')
   t.equal(at({}, {}, { DateTime: noon }), '2024-05-17T12:20:30Z')
-  t.equal(at({ DateTimeOriginal: new Date(Number.NaN) }), null)
+  t.equal(at({ DateTimeOriginal: 'yesterday' }), null)
   t.equal(at({}, gpsAt(9, 5, '1980:01:06')), null, 'a GPS without a fix')
   t.equal(at({}, gpsAt(0, 0, '0000:00:00')), null, 'a GPS that writes zeros')
   t.equal(at({}), null)
@@ -47,10 +47,59 @@ t.test('a scan has the time of its print, and a clock that was never set has non
     ['0000:01:01 00:00:00', null],
     ['0001:01:01 00:00:00', null],
     ['2024:02:30 12:00:00', null],
+    ['2024:05:17 24:00:00', null],
+    ['1998:00:00 00:00:00', '1998-01-01T00:00:00Z'],
+    ['1998:06:00 00:00:00', '1998-06-01T00:00:00Z'],
+    ['1998:  :     :  :  ', '1998-01-01T00:00:00Z'],
+    ['1998:06:05', '1998-06-05T00:00:00Z'],
+    ['2005:08:17  9:05:02', '2005-08-17T09:05:02Z'],
+    ['2005:08:17 09:05:02 ', '2005-08-17T09:05:02Z'],
+    ['2005-08-17T09:05:02', '2005-08-17T09:05:02Z'],
+    ['2005:8:17 9:05:02', null],
     ['    :  :     :  :  ', null],
   ] as const) {
     t.equal(await at(text), captured, text)
   }
+})
+
+t.test('a time ends with one NUL, with two, or with none', (t) => {
+  const at = (text: string) => {
+    const entry = (tag: number, type: number, count: number, value: number) => {
+      const data = Buffer.alloc(12)
+      data.writeUInt16BE(tag)
+      data.writeUInt16BE(type, 2)
+      data.writeUInt32BE(count, 4)
+      data.writeUInt32BE(value, 8)
+      return Buffer.concat([u16(1), data, u32(0)])
+    }
+    const head = Buffer.from('MM\0*\0\0\0\x08', 'latin1')
+    const directories = [entry(0x8769, 4, 1, 26), entry(0x9003, 2, text.length, 44)]
+    return factsOf(parseExif(Buffer.concat([head, ...directories, Buffer.from(text, 'latin1')]))).capturedAt
+  }
+  for (const end of ['', '\0', '\0\0', '\0\xff', ' \0']) {
+    t.equal(at(`2024:05:17 12:20:30${end}`), '2024-05-17T12:20:30Z', JSON.stringify(end))
+  }
+  t.end()
+})
+
+t.test('the first time that counts is taken, with the rest of its second', (t) => {
+  const at = (photo: object, image: object = {}) =>
+    factsOf({ image: { ...image }, photo: { ...photo }, gps: {} }).capturedAt
+  const DateTimeDigitized = '2021:03:04 05:06:07'
+  for (const none of ['0000:00:00 00:00:00', '    :  :     :  :  ', '1970:01:01 00:00:00', '2024:02:30 12:00:00']) {
+    t.equal(at({ DateTimeOriginal: none, DateTimeDigitized }), '2021-03-04T05:06:07Z', none)
+    t.equal(at({ DateTimeOriginal: none }, { DateTime: noon }), '2024-05-17T12:20:30Z', none)
+  }
+  const DateTimeOriginal = noon
+  t.equal(at({ DateTimeOriginal, OffsetTimeOriginal: '   :  ', OffsetTime: '+02:00' }), '2024-05-17T12:20:30+02:00')
+  t.equal(at({ DateTimeOriginal, SubSecTimeOriginal: '05' }), '2024-05-17T12:20:30.050Z')
+  t.equal(at({ DateTimeOriginal, SubSecTimeOriginal: '123456', OffsetTime: '+02:00' }), '2024-05-17T12:20:30.123+02:00')
+  t.equal(at({ DateTimeOriginal, SubSecTimeOriginal: '00  ' }), '2024-05-17T12:20:30Z')
+  t.equal(at({ DateTimeOriginal, SubSecTimeOriginal: 'x' }), '2024-05-17T12:20:30Z')
+  t.equal(at({ DateTimeOriginal, SubSecTime: '5' }), '2024-05-17T12:20:30Z', 'of another time')
+  t.equal(at({ SubSecTime: '5' }, { DateTime: noon }), '2024-05-17T12:20:30.500Z')
+  t.equal(at({ DateTimeOriginal: '1980:01:01 00:00:00', SubSecTimeOriginal: '12' }), null, 'a clock that was never set')
+  t.end()
 })
 
 t.test('a place is a place on earth', (t) => {
@@ -63,6 +112,9 @@ t.test('a place is a place on earth', (t) => {
   t.equal(at({ ...north, GPSLongitude: [200, 0, 0] }), null)
   t.equal(at({ ...north }), null)
   t.equal(at({ GPSLatitude: [0, 0, 0], GPSLongitude: [0, 0, 0] }), null, 'a phone without a fix')
+  const west = { GPSLongitude: [11, 34.92, Number.NaN], GPSLongitudeRef: 'W' }
+  t.strictSame(at({ ...north, ...west }), { latitude: 48.1351, longitude: -11.582 }, 'seconds of 0/0')
+  t.equal(at({ ...north, GPSLongitude: [11, 34, Number.POSITIVE_INFINITY] }), null)
   t.equal(at({ GPSLatitude: [Number.NaN, 0, 0], GPSLongitude: [1, 0, 0] }), null)
   t.end()
 })

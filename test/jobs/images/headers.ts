@@ -13,7 +13,8 @@ import { sniff } from '../../../jobs/images/sniff.ts'
 import { PermanentError } from '../../../jobs/runtime/failure.ts'
 import { boundariesOf } from '../../support/boundaries.ts'
 import { exifBomb, segment, withSegments } from '../../support/image-bombs.ts'
-import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { blackPng, chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { rgbProfile, withProfile } from '../../support/profiles.ts'
 
 /** Takes over 20 s: thousands of broken files are written and read. */
 
@@ -135,6 +136,40 @@ t.test('EXIF that would grow is not read', (t) => {
   t.end()
 })
 
+t.test('a side is at most as long as the API can say', async (t) => {
+  t.match(await headerOf(blackPng(16, 65_536)), { width: 16, height: 65_536 })
+  t.equal(await refusal(blackPng(16, 65_537)), 'LimitExceeded')
+  t.equal(await refusal(blackPng(65_537, 16)), 'LimitExceeded')
+})
+
+t.test('the HEIF of a camera with 10 bits may have half of its colors, and not all of them', async (t) => {
+  const claims = { width: 7008, height: 4672 }
+  const file = await heic(picture, { rows: 2, columns: 2, tenBit: true, claims })
+  const chroma = file.indexOf('hvcC') + 4 + 16
+  for (const [format, name, reason] of [
+    [1, '4:2:0', undefined],
+    [2, '4:2:2', undefined],
+    [3, '4:4:4', 'LimitExceeded'],
+  ] as const) {
+    file[chroma] = ((file[chroma] ?? 0) & ~3) | format
+    t.equal(await refusal(file), reason, name)
+  }
+})
+
+t.test('stray bytes between the segments of a JPEG are skipped, and the original is not shown', async (t) => {
+  const plain = await quarters(40, 30).jpeg().toBuffer()
+  const second = 4 + plain.readUInt16BE(4)
+  const strayAt = (at: number, bytes: Buffer) => Buffer.concat([plain.subarray(0, at), bytes, plain.subarray(at)])
+  const frame = plain.indexOf(Buffer.from([0xff, 0xc0]))
+  const size = { width: 40, height: 30 }
+  for (const at of [second, frame]) {
+    t.match(await headerOf(strayAt(at, Buffer.from([0, 0, 0]))), { ...size, isPlain: false }, `zeros at ${at}`)
+    t.match(await headerOf(strayAt(at, Buffer.from([0, 0xff, 0, 0xff]))), { ...size, isPlain: false }, `0xff at ${at}`)
+    t.match(await headerOf(strayAt(at, Buffer.from([0xff, 0xff]))), { ...size, isPlain: true }, `fill bytes at ${at}`)
+    t.equal(await refusal(strayAt(at, Buffer.alloc(100_000))), 'CorruptInput', `too many at ${at}`)
+  }
+})
+
 t.test('the original is shown only where it says nothing', async (t) => {
   const upright = { orientation: 1, isReadable: true, names: ['Make', 'ExifTag', 'FNumber'] }
   const shown = async (bytes: Buffer, exif = upright) => mayShowOriginal(await headerOf(bytes), exif)
@@ -142,6 +177,15 @@ t.test('the original is shown only where it says nothing', async (t) => {
   t.equal(await shown(plain), true)
   t.equal(await shown(await quarters(20, 20).withIccProfile('srgb').jpeg().toBuffer()), true)
   t.equal(await shown(await quarters(20, 20).withIccProfile('p3').jpeg().toBuffer()), false)
+  for (const [name, profile, expected] of [
+    ['primaries of sRGB by another name', rgbProfile('srgb', 'c2'), true],
+    ['a wide gamut', rgbProfile('p3', 'DCI-P3 D65 Gamut with sRGB Transfer'), false],
+    ['another curve', rgbProfile('srgb', 'sRGB', 1.8), false],
+    ['no primaries', rgbProfile('srgb', 'sRGB').fill('x', 128), false],
+    ['a profile cut off', rgbProfile('srgb', 'sRGB').subarray(0, 300), false],
+  ] as const) {
+    t.equal(await shown(withProfile(plain, profile)), expected, name)
+  }
   t.equal(await shown(plain, { ...upright, orientation: 3 }), false)
   for (const name of ['GPSTag', 'GPSLatitude', 'MakerNote', 'UserComment', 'ImageDescription', 'XMLPacket', '59932']) {
     t.equal(await shown(plain, { ...upright, names: [...upright.names, name] }), false, name)
@@ -162,6 +206,8 @@ t.test('the original is shown only where it says nothing', async (t) => {
   const text = Buffer.concat([png.subarray(0, 33), chunk('tEXt', Buffer.from('Comment\0at home')), png.subarray(33)])
   t.strictSame([await shown(png), await shown(text)], [true, false], 'a text in a PNG')
   t.equal(await shown(samples['heif'] ?? plain), false, 'no browser shows it')
+  const inHdr = { ...(await headerOf(await quarters(20, 20).avif({ effort: 0 }).toBuffer())), declaredProfile: plain }
+  t.equal(mayShowOriginal(inHdr, upright), false, 'HDR')
 })
 
 /** As the conversion decides it, from the bytes alone. */

@@ -2,6 +2,7 @@ import sharp, { type Sharp } from 'sharp'
 import t from 'tap'
 import { thumbHashToApproximateAspectRatio, thumbHashToRGBA } from 'thumbhash'
 import { heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { greyProfile, rgbProfile, withProfile } from '../../support/profiles.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** Kinds of pixels and shapes, one job for all of them, and what people see of each. */
@@ -40,6 +41,44 @@ const plain = () => halves(ORANGE, TEAL)
 const sheer = () => halves([...ORANGE, 0], [...TEAL, 128])
 const SHEER = { left: WHITE, right: TEAL.map((c) => Math.round((c + 255) / 2)) as unknown as Colour }
 
+/** From a gamma of 1.8 to about that of sRGB. */
+const lighter = (colour: Colour) => colour.map((v) => Math.round(255 * (v / 255) ** (1.8 / 2.2))) as unknown as Colour
+
+const DIM_RED: Colour = [150, 90, 60]
+const DIM_BLUE: Colour = [40, 110, 130]
+
+/** The light of a color, with the primaries of BT.2020 and white at 1. */
+function lightOf(colour: Colour): number[] {
+  const [r, g, b] = colour.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4))
+  const rows = [
+    [0.6274, 0.3293, 0.0433],
+    [0.0691, 0.9195, 0.0114],
+    [0.0164, 0.088, 0.8956],
+  ] as const
+  return rows.map((row) => row[0] * (r ?? 0) + row[1] * (g ?? 0) + row[2] * (b ?? 0))
+}
+
+/** How each transfer of ISO/IEC 23091-2 encodes light, with the white of ordinary pictures at 203 cd/m². */
+const ENCODED: Readonly<Record<number, (light: number) => number>> = {
+  13: (light) => (light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055),
+  16: (light) => {
+    const power = ((light * 203) / 10_000) ** 0.1593017578125
+    return ((0.8359375 + 18.8515625 * power) / (1 + 18.6875 * power)) ** 78.84375
+  },
+  18: (light) => {
+    const scene = (light * 0.203) ** (1 / 1.2)
+    return scene <= 1 / 12 ? (3 * scene) ** 0.5 : 0.17883277 * Math.log(12 * scene - 0.28466892) + 0.55991073
+  },
+}
+
+/** A HEIC of 10 bits in the colors of BT.2020. */
+async function heic2020(transfer: number): Promise<Buffer> {
+  const numbers = (colour: Colour) =>
+    lightOf(colour).map((light) => Math.round(255 * (ENCODED[transfer]?.(light) ?? 0)))
+  const picture = await halves(numbers(DIM_RED), numbers(DIM_BLUE)).png().toBuffer()
+  return heic(picture, { rows: 1, columns: 1, tile: 128, tenBit: true, primaries: 9, transfer })
+}
+
 async function kinds(): Promise<Record<string, Kind>> {
   const size = { width: WIDTH, height: HEIGHT }
   const opaque = { ...size, left: ORANGE, right: TEAL }
@@ -47,6 +86,8 @@ async function kinds(): Promise<Record<string, Kind>> {
   const grey = { ...size, left: [90, 90, 90], right: [200, 200, 200] } as const
   const greys = () => halves(grey.left, grey.right).toColourspace('b-w')
   const p3 = () => plain().withIccProfile('p3')
+  // Darker than what tone mapping changes.
+  const dim = { ...size, left: DIM_RED, right: DIM_BLUE }
   const inP3 = { ...opaque, isShown: false }
   const png = await plain().png().toBuffer()
   const profile = (await sharp(await p3().png().toBuffer()).metadata()).icc
@@ -54,6 +95,12 @@ async function kinds(): Promise<Record<string, Kind>> {
   const wide = await sharp(await p3().png().toBuffer(), { ignoreIcc: true })
     .png()
     .toBuffer()
+  const wideJpeg = await sharp(wide).jpeg({ quality: 95 }).toBuffer()
+  const jpeg = await plain().jpeg({ quality: 95 }).toBuffer()
+  const segmentEnd = 4 + jpeg.readUInt16BE(4)
+  const greyJpeg = await greys().jpeg({ quality: 95 }).toBuffer()
+  const broken = rgbProfile('p3', 'Display P3')
+  broken.fill('x', broken.indexOf('XYZ ', 300))
   const frames = await Promise.all([plain().png().toBuffer(), plain().negate().png().toBuffer()])
   const animated = () => sharp(frames, { join: { animated: true } })
   const one = { rows: 1, columns: 1 }
@@ -61,12 +108,30 @@ async function kinds(): Promise<Record<string, Kind>> {
   const thin = (width: number, height: number) => halves(TEAL, TEAL, width, height)
   return {
     'jpeg-grey': { source: await greys().jpeg().toBuffer(), ...grey, isShown: true },
+    'jpeg-stray-bytes': {
+      source: Buffer.concat([jpeg.subarray(0, segmentEnd), Buffer.alloc(3), jpeg.subarray(segmentEnd)]),
+      ...opaque,
+    },
     'jpeg-cmyk': { source: cmyk, ...opaque, tolerance: 30 },
     'jpeg-p3': { source: await p3().jpeg({ quality: 95 }).toBuffer(), ...inP3 },
+    'jpeg-p3-named-srgb': {
+      source: withProfile(wideJpeg, rgbProfile('p3', 'Display P3 Gamut with sRGB Transfer')),
+      ...inP3,
+    },
+    'jpeg-colors-with-grey-profile': { source: withProfile(jpeg, greyProfile(1.8)), ...opaque },
+    'jpeg-colors-with-broken-profile': { source: withProfile(jpeg, broken), ...opaque },
+    'jpeg-grey-with-profile-of-colors': { source: withProfile(greyJpeg, rgbProfile('adobe', 'Adobe RGB')), ...grey },
+    'jpeg-grey-with-grey-profile': {
+      source: withProfile(greyJpeg, greyProfile(1.8)),
+      ...{ ...size, left: lighter(grey.left), right: lighter(grey.right) },
+    },
     'png-p3': { source: await p3().png().toBuffer(), ...inP3 },
     'webp-p3': { source: await p3().webp({ lossless: true }).toBuffer(), ...inP3 },
     'heic-p3': { source: await heic(wide, { ...one, tile: 128, ...(profile && { profile }) }), ...inP3 },
     'heic-p3-nclx': { source: await heic(wide, { ...one, tile: 128, primaries: 12 }), ...inP3 },
+    'heic-2020': { source: await heic2020(13), ...dim },
+    'heic-2020-pq': { source: await heic2020(16), ...dim },
+    'heic-2020-hlg': { source: await heic2020(18), ...dim },
     'heic-ten-bit': { source: await heic(png, { ...one, tile: 128, tenBit: true }), ...opaque },
     'png-16': { source: withTail(await plain().toColourspace('rgb16').png().toBuffer()), ...opaque },
     'png-16-shown': { source: await plain().toColourspace('rgb16').png().toBuffer(), ...opaque, isShown: true },
@@ -101,6 +166,13 @@ async function kinds(): Promise<Record<string, Kind>> {
       source: withTail(await thin(20_000, 1).png().toBuffer()),
       width: 20_000,
       height: 1,
+      left: TEAL,
+      right: TEAL,
+    },
+    'png-taller-than-a-jpeg': {
+      source: withTail(await thin(1, 65_536).png().toBuffer()),
+      width: 1,
+      height: 65_536,
       left: TEAL,
       right: TEAL,
     },
@@ -147,7 +219,7 @@ t.test('every kind of pixels and every shape looks as it should', async (t) => {
     for (const image of [images.jpeg, images.webp, images.thumb]) {
       if (!image) continue
       const picture = await bench.bytes(image.file, `${bench.prefix}${id}/`)
-      const side = { 'image.webp': 2048, 'thumb.webp': 512 }[image.file] ?? 1e6
+      const side = { 'image.webp': 2048, 'thumb.webp': 512 }[image.file] ?? 65_500
       const seen = await coloursOf(picture)
       t.match(
         await sharp(picture).metadata(),

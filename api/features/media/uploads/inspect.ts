@@ -23,9 +23,8 @@ export async function inspectObject(
     return { refusal: new Problem('UNSUPPORTED_MEDIA', message) }
   }
   if (sniffed.kind === 'image' && upload.fileSizeBytes > UPLOAD_LIMITS.imageBytes) {
-    return {
-      refusal: new Problem('UNSUPPORTED_MEDIA', `An image must be at most ${sizeText(UPLOAD_LIMITS.imageBytes)}`),
-    }
+    const message = `An image must be at most ${sizeText(UPLOAD_LIMITS.imageBytes)}`
+    return { refusal: new Problem('FILE_TOO_LARGE', message, { status: 422 }) }
   }
   const wanted = [upload.checksumSha256, checksum].filter((one) => one !== null)
   // Reading the whole object again takes time: only when the client sent a checksum.

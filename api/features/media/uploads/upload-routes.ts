@@ -73,7 +73,7 @@ export function uploadRoutes(
       tags,
       summary: 'Start an upload in chunks',
       description:
-        'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are accepted for files of at most 512 MiB. The session ends 24 hours after its last chunk, and at the latest 7 days after its start. `file_size_bytes` counts against the caller’s storage from now on. `QUOTA_EXCEEDED` means that the file exceeds the remaining storage (`details[].quota` is `storage`), or that the caller has too many open uploads (`open_uploads`) and must merge or abort one first. `CONFLICT` means that the caller has another media item of the same kind with this `live_photo_pair_id`, and `details[].media_id` which. `mime_type` tells the kind here.',
+        'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are accepted for files of at most 512 MiB. An image may have 200 MiB. The session ends 24 hours after its last chunk, and at the latest 7 days after its start. `file_size_bytes` counts against the caller’s storage from now on. `QUOTA_EXCEEDED` means that the file exceeds the remaining storage (`details[].quota` is `storage`), or that the caller has too many open uploads (`open_uploads`) and must merge or abort one first. `CONFLICT` means that the caller has another media item of the same kind with this `live_photo_pair_id`, and `details[].media_id` which. `mime_type` tells the kind here.',
       problems: ['CONFLICT', 'FILE_TOO_LARGE', 'QUOTA_EXCEEDED'],
       limit: 'upload-init',
       action: mediaActions.upload,
@@ -139,8 +139,15 @@ export function uploadRoutes(
       tags,
       summary: 'Make one media item from all chunks',
       description:
-        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that, for 7 days. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), or is not of a supported type (`UNSUPPORTED_MEDIA`), or another media item of the caller has got its `live_photo_pair_id` since the start (`CONFLICT`, with `details[].media_id`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
-      problems: ['CONFLICT', 'UPLOAD_INCOMPLETE', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_MEDIA'],
+        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that, for 7 days. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), is not of a supported type (`UNSUPPORTED_MEDIA`), or is an image of more than 200 MiB (`FILE_TOO_LARGE`), or if another media item of the caller has got its `live_photo_pair_id` since the start (`CONFLICT`, with `details[].media_id`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
+      problems: [
+        'CONFLICT',
+        'FILE_TOO_LARGE',
+        'UPLOAD_INCOMPLETE',
+        'UPLOAD_EXPIRED',
+        'CHECKSUM_MISMATCH',
+        'UNSUPPORTED_MEDIA',
+      ],
       action: uploadActions.merge,
       params: InOrg,
       body: MergeUpload,

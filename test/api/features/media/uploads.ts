@@ -3,6 +3,8 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { abandonOldIntents } from '../../../../api/features/media/queries.ts'
+import { inspectObject } from '../../../../api/features/media/uploads/inspect.ts'
+import type { UploadSession } from '../../../../api/features/media/uploads/queries.ts'
 import { expireUploads } from '../../../../api/features/media/uploads/release.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
@@ -560,6 +562,18 @@ t.test('an object that was written for a media that never came to be is removed'
   t.match(await expireUploads(api.database.worker, store, { log }), { forgotten: 1 })
   t.strictSame(await api.keys(originalKey(orgId, mediaId)), [])
   t.strictSame(await sql('select * from object_intents'), [])
+})
+
+t.test('an image beyond its limit is refused by its size, whatever it was announced as', async (t) => {
+  const inspect = async (bytes: Buffer) => {
+    const upload = { orgId: newUuid(), mediaId: newUuid(), fileSizeBytes: 200 * 1024 ** 2 + 1, checksumSha256: null }
+    await store.put(originalKey(upload.orgId, upload.mediaId), bytes, { contentType: 'video/mp4' })
+    return inspectObject(store, upload as UploadSession, null, new AbortController().signal)
+  }
+  t.match(await inspect(Buffer.from('\xff\xd8\xff\xe0'.padEnd(64, '\0'), 'latin1')), {
+    refusal: { code: 'FILE_TOO_LARGE', status: 422, message: 'An image must be at most 200 MiB' },
+  })
+  t.match(await inspect(fakeMp4(64)), { sniffed: { kind: 'video' } })
 })
 
 t.test('of the intents that are too old, no more are abandoned at a time than asked for', async (t) => {
