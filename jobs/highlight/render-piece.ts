@@ -48,7 +48,7 @@ export interface Look {
 }
 
 /** Change it when the same arguments begin to make another picture: pieces of other versions are not used again. */
-const ENCODER_VERSION = 5
+const ENCODER_VERSION = 6
 
 /** What a piece of 1.6 s or more may spend beyond `maxrate`, as a share of what `maxrate` allows in its time. */
 const EXCESS = 0.25

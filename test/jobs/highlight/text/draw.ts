@@ -156,6 +156,13 @@ t.test('text of invisible characters is not drawn', async (t) => {
   t.ok(ink(picture).pixels > 100, 'one beside letters does not hide them')
 })
 
+t.test('bold and cursive letters of mathematics are drawn as ordinary ones', (t) => {
+  t.equal(cleanText('𝓑𝓮𝓼𝓽 𝗱𝗮𝘆 𝟚𝟘𝟚𝟞'), 'Best day 2026')
+  t.equal(cleanText('𝓮\u0301'), 'é')
+  t.equal(cleanText('ﬁ ² Ａ ♡'), 'ﬁ ² Ａ ♡')
+  t.end()
+})
+
 t.test('text is legible on white', async (t) => {
   const { width, height } = LANDSCAPE
   for (const draw of [drawTitle, drawCaption]) {
