@@ -17,6 +17,8 @@ export interface Source {
     interlaced: boolean
     /** The matrix of its colours as ffmpeg names it, e.g. `bt709`; null when the file does not say. */
     colorSpace: string | null
+    /** Its pictures as filters get them; null where ffmpeg turns or mirrors them first. */
+    frame: { width: number; height: number } | null
   }
   /** Of the video, for players that decode it as it is. */
   stream: {
@@ -116,11 +118,12 @@ export function toSource(document: ProbeDocument): Source {
       pixelFormat: video.pix_fmt ?? '',
       interlaced,
       colorSpace: video.color_space ?? null,
+      frame: frameOf(video),
     },
     stream: {
       profile: video.profile ?? null,
       level: video.level ?? null,
-      isMirrored: video.side_data_list.some(({ displaymatrix }) => isMirror(displaymatrix)),
+      isMirrored: isMirrored(video),
       hasSquarePixels: toNumber(parseRational(video.sample_aspect_ratio) ?? rational(1)) === 1,
       startSeconds: (seconds(video.start_time) ?? origin) - origin,
     },
@@ -175,6 +178,10 @@ function isMirror(matrix: string | undefined): boolean {
   )
   return a * d - b * c < 0
 }
+
+const isMirrored = (video: Stream) => video.side_data_list.some(({ displaymatrix }) => isMirror(displaymatrix))
+const frameOf = (video: Stream) =>
+  rotationOf(video) === 0 && !isMirrored(video) ? { width: video.width ?? 0, height: video.height ?? 0 } : null
 
 const rotationOf = (video: Stream) => {
   const rotation = video.side_data_list.find((s) => s.rotation !== undefined)?.rotation ?? 0

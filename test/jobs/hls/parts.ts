@@ -141,6 +141,9 @@ t.test('with frames of its source in another order', async (t) => {
   const path = await moving('320x240', '30', 7, 'veryfast')
   await compare(t, { path, renditions: ['240p'], segmentSeconds: 1, cuts: [0, 2, 5] })
 })
+t.test('where the size of its pictures changes', async (t) =>
+  compare(t, { path: await clip('resized'), renditions: ['180p'], segmentSeconds: 1, cuts: [0, 1, 2] }),
+)
 t.test('where the rate of its source changes', async (t) =>
   compare(t, { path: await clip('variable'), renditions: ['180p'], segmentSeconds: 1, cuts: [0, 2, 3] }),
 )
