@@ -1,7 +1,8 @@
 import * as z from 'zod'
+import { AUDIO_CODECS } from '../../lib/contract/audio-codecs.ts'
 import { badInput } from '../runtime/failure.ts'
 import { chooseFrameRate } from './frame-rate.ts'
-import { AUDIO_CODECS, VIDEO_CODECS } from './input.ts'
+import { VIDEO_CODECS } from './input.ts'
 import { parseRational, type Rational, rational, toNumber } from './rational.ts'
 import { cameraOf, capturedAtOf, locationOf } from './source-tags.ts'
 
