@@ -63,8 +63,8 @@ export const OperatorConfig = z.object({
   JOB_MEMORY_MAX: Quantity.default('8Gi'),
   /** For the largest video that is accepted and all of its renditions. */
   JOB_SCRATCH: Quantity.default('36Gi'),
-  /** Memory of the first attempt of a HighlightRender. */
-  HIGHLIGHT_MEMORY: Quantity.default('1Gi'),
+  /** Memory of the first attempt of a HighlightRender: a crossfade of 4K in HDR takes 1.4 GiB with four cores. */
+  HIGHLIGHT_MEMORY: Quantity.default('1536Mi'),
   /** PriorityClass of the pods per `spec.priority`, as JSON. */
   JOB_PRIORITY_CLASSES: json(PriorityClasses).default({}),
   /** Node selector of the pods, as JSON. */

@@ -1,31 +1,11 @@
 import { isAbsolute } from 'node:path'
+import { AUDIO_CODECS } from '../../lib/contract/audio-codecs.ts'
 
 /**
  * The formats an upload may have. A file called .mp4 may hold a playlist that names local files or internal network
  * addresses, so every ffmpeg call gets a whitelist of demuxers, decoders and protocols.
  */
 export const VIDEO_CODECS = ['h264', 'hevc', 'vp8', 'vp9', 'av1', 'mpeg4', 'h263', 'mjpeg', 'prores'] as const
-export const AUDIO_CODECS = [
-  'aac',
-  'mp3',
-  'opus',
-  'vorbis',
-  'flac',
-  'alac',
-  'ac3',
-  'eac3',
-  'amr_nb',
-  'amr_wb',
-  'pcm_s16le',
-  'pcm_s16be',
-  'pcm_s24le',
-  'pcm_s24be',
-  'pcm_s32le',
-  'pcm_f32le',
-  'pcm_u8',
-  'pcm_alaw',
-  'pcm_mulaw',
-] as const
 
 /** Decoders whose names differ from their codec's. ffmpeg opens covers and subtitles too; they are never used. */
 const OTHER_DECODERS = [

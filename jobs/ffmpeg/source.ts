@@ -1,7 +1,8 @@
 import * as z from 'zod'
+import { AUDIO_CODECS } from '../../lib/contract/audio-codecs.ts'
 import { badInput } from '../runtime/failure.ts'
 import { chooseFrameRate } from './frame-rate.ts'
-import { AUDIO_CODECS, VIDEO_CODECS } from './input.ts'
+import { VIDEO_CODECS } from './input.ts'
 import { parseRational, type Rational, rational, toNumber } from './rational.ts'
 import { cameraOf, capturedAtOf, locationOf } from './source-tags.ts'
 
@@ -17,6 +18,8 @@ export interface Source {
     interlaced: boolean
     /** The matrix of its colours as ffmpeg names it, e.g. `bt709`; null when the file does not say. */
     colorSpace: string | null
+    /** Its pictures as filters get them; null where ffmpeg turns or mirrors them first. */
+    frame: { width: number; height: number } | null
   }
   /** Of the video, for players that decode it as it is. */
   stream: {
@@ -116,11 +119,12 @@ export function toSource(document: ProbeDocument): Source {
       pixelFormat: video.pix_fmt ?? '',
       interlaced,
       colorSpace: video.color_space ?? null,
+      frame: frameOf(video),
     },
     stream: {
       profile: video.profile ?? null,
       level: video.level ?? null,
-      isMirrored: video.side_data_list.some(({ displaymatrix }) => isMirror(displaymatrix)),
+      isMirrored: isMirrored(video),
       hasSquarePixels: toNumber(parseRational(video.sample_aspect_ratio) ?? rational(1)) === 1,
       startSeconds: (seconds(video.start_time) ?? origin) - origin,
     },
@@ -175,6 +179,10 @@ function isMirror(matrix: string | undefined): boolean {
   )
   return a * d - b * c < 0
 }
+
+const isMirrored = (video: Stream) => video.side_data_list.some(({ displaymatrix }) => isMirror(displaymatrix))
+const frameOf = (video: Stream) =>
+  rotationOf(video) === 0 && !isMirrored(video) ? { width: video.width ?? 0, height: video.height ?? 0 } : null
 
 const rotationOf = (video: Stream) => {
   const rotation = video.side_data_list.find((s) => s.rotation !== undefined)?.rotation ?? 0

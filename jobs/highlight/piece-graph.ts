@@ -1,5 +1,6 @@
 import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
+import { steadyFilters } from '../ffmpeg/steady.ts'
 import { toneMap } from '../hls/filter-graph.ts'
 import type { Rendition } from '../hls/ladder.ts'
 import { coverOf, type Fill, fillsCanvas, fitInside, type Size } from './fit.ts'
@@ -132,6 +133,7 @@ function videoChain({ from, frames }: Part, k: number, picture: VideoPicture, ca
   const { source, skipped } = picture
   const first = from - skipped
   const timed = [
+    ...steadyFilters(source),
     ...(source.video.interlaced ? ['bwdif=mode=send_frame:deint=interlaced'] : []),
     `fps=${HIGHLIGHT_FPS}:start_time=0`,
     `tpad=stop_mode=clone:stop=${heldFrames(source, first + frames)}`,

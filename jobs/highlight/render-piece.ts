@@ -7,6 +7,7 @@ import { type Complaints, FfmpegFailed, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../ffmpeg/input.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { toNumber } from '../ffmpeg/rational.ts'
+import { steadyInput } from '../ffmpeg/steady.ts'
 import { decoderThreads, filterThreads } from '../ffmpeg/threads.ts'
 import { x264Options } from '../hls/args.ts'
 import type { Preset } from '../hls/encode-pass.ts'
@@ -219,11 +220,13 @@ async function stillInput({ renditions, look }: PieceTools, still: Parameters<ty
 const SLACK_SECONDS = 2
 
 function videoInput({ from, frames, picture }: Part, path: string, cores: number): string[] {
-  const [skipped, threads] =
-    picture.kind === 'video' ? [picture.skipped, decoderThreads(cores, picture.source)] : [0, 1]
+  const [skipped, threads, steady] =
+    picture.kind === 'video'
+      ? [picture.skipped, decoderThreads(cores, picture.source), steadyInput(picture.source)]
+      : [0, 1, []]
   const seconds = (from - skipped + frames) / HIGHLIGHT_FPS + SLACK_SECONDS
   const seek = skipped > 0 ? ['-ss', (skipped / HIGHLIGHT_FPS).toFixed(6)] : []
-  return guardedInput('upload', path, ['-threads', String(threads), ...seek, '-t', seconds.toFixed(3)])
+  return guardedInput('upload', path, ['-threads', String(threads), ...steady, ...seek, '-t', seconds.toFixed(3)])
 }
 
 /** Decoding starts at least this much earlier: the filters find the first frame by counting from here. */

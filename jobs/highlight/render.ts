@@ -120,7 +120,14 @@ function posterOf(render: Render, videos: Assembled['videos'], videoSeconds: num
   const rendition = videos.at(-1)?.rendition
   if (!rendition) return undefined
   const { width, height, name } = rendition
-  const video = { index: 0, codec: 'h264', pixelFormat: 'yuv420p', interlaced: false, colorSpace: 'bt709' }
+  const video = {
+    index: 0,
+    codec: 'h264',
+    pixelFormat: 'yuv420p',
+    interlaced: false,
+    colorSpace: 'bt709',
+    frame: { width, height },
+  }
   return publishPoster({
     ...render,
     origin: 'own',

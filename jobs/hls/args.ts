@@ -1,6 +1,15 @@
 import { presentationSeconds } from '../ffmpeg/source.ts'
+import { steadyInput } from '../ffmpeg/steady.ts'
 import { decoderThreads, encoderThreads, filterThreads } from '../ffmpeg/threads.ts'
-import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass, type Preset } from './encode-pass.ts'
+import {
+  AUDIO_BITRATE,
+  AUDIO_NAME,
+  AUDIO_RATE,
+  decodesOnGpu,
+  type EncodePass,
+  isSteady,
+  type Preset,
+} from './encode-pass.ts'
 import { filterGraph, soundGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
 import { type PassPart, windowOf } from './pass-window.ts'
@@ -90,7 +99,8 @@ function inputOptions(pass: EncodePass): string[] {
   const window = pass.part ? windowOptions(pass, pass.part) : []
   if (decodesOnGpu(pass)) return ['-hwaccel', 'cuda', '-hwaccel_output_format', 'cuda', '-threads', '1', ...window]
   // Beside a copy every damaged frame counts. Of several threads, those of ffmpeg 5.1 tell of one in five.
-  return ['-threads', String(pass.timeline.starts ? 1 : decoderThreads(pass.cores, pass.source)), ...window]
+  const threads = ['-threads', String(pass.timeline.starts ? 1 : decoderThreads(pass.cores, pass.source))]
+  return [...threads, ...(isSteady(pass) ? steadyInput(pass.source) : []), ...window]
 }
 
 function windowOptions({ source, timeline }: EncodePass, part: PassPart): string[] {

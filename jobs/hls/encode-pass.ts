@@ -43,6 +43,12 @@ export const decodesOnGpu = ({ accelerator, source, timeline }: EncodePass): boo
   source.hdr === null &&
   !source.video.interlaced
 
+/**
+ * Whether frames of other sizes are fitted into the picture. Scaling on the GPU takes no other size. Beside a copied
+ * rendition the pass fails instead: a stream that changes its size midway does not serve as a rendition.
+ */
+export const isSteady = (pass: EncodePass): boolean => !decodesOnGpu(pass) && pass.timeline.starts === undefined
+
 /** The names of the playlists of a pass. The first ones are those that players wait for while they grow. */
 export const streamNames = ({ renditions, withAudio }: Pick<EncodePass, 'renditions' | 'withAudio'>): string[] => [
   ...(withAudio ? [AUDIO_NAME] : []),

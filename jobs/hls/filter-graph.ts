@@ -1,6 +1,7 @@
 import { toText } from '../ffmpeg/rational.ts'
 import { presentationSeconds, type Source } from '../ffmpeg/source.ts'
-import { AUDIO_RATE, decodesOnGpu, type EncodePass } from './encode-pass.ts'
+import { steadyFilters } from '../ffmpeg/steady.ts'
+import { AUDIO_RATE, decodesOnGpu, type EncodePass, isSteady } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
 import { type PassWindow, windowOf } from './pass-window.ts'
 
@@ -29,6 +30,7 @@ function timing(pass: EncodePass): string[] {
   // Only what makes the end of the video can tell how long its sound goes on.
   const extra = window?.frames === undefined ? presentationSeconds(source) - source.videoSeconds : 0
   return [
+    ...(isSteady(pass) ? steadyFilters(source) : []),
     ...(source.video.interlaced ? ['bwdif=mode=send_frame:deint=interlaced'] : []),
     `fps=${toText(source.frameRate)}:start_time=0`,
     ...(extra > 0 ? [`tpad=stop_mode=clone:stop_duration=${extra.toFixed(3)}`] : []),

@@ -27,10 +27,14 @@ export const highlightRender: ProgramKind<HighlightRenderSpec> = {
     cpuBackfill: config.JOB_CPU_BACKFILL,
     memory: config.HIGHLIGHT_MEMORY,
     memoryMax: config.JOB_MEMORY_MAX,
-    // Sources are prepared one by one: a pod gets as much as the largest upload needs, and not all of it (program/child.ts).
+    // Of which a pod gets as much as one or two of the largest uploads need (program/child.ts).
     scratch: config.JOB_SCRATCH,
   }),
   parse: parseHighlightRender,
+  // Sources are used one by one, but for those that a crossfade shows together. Any two videos may become neighbors, as broken
+  // items are left out. Photos are small.
+  holdsTwoUploads: ({ transition, items }) =>
+    transition === 'crossfade' && items.filter(({ type }) => type !== 'image').length > 1,
   jobSpec: (spec) => Object.fromEntries(Object.entries(spec).filter(([field]) => !SCHEDULING.includes(field))),
   grant,
   outputs: ({ id, outputPrefix }) => [{ id, outputPrefix }],

@@ -135,9 +135,19 @@ export function helperJob(
   )
 }
 
-/** The largest upload, and what is prepared of it: only all renditions of a long video need more. */
+/** The largest upload, 10 GiB, and what is prepared of it. */
 const OTHER_SCRATCH = '20Gi'
+/**
+ * Two of the largest uploads, and what is made of 30 items of a minute each: 2.6 GiB in three renditions, as pieces and joined,
+ * 1.3 GiB of sound, of the items and mixed, and a music track of 0.5 GiB, decoded 0.7.
+ */
+const SCRATCH_OF_TWO = '28Gi'
 const smallerOf = (a: string, b: string) => (bytesOf(a) < bytesOf(b) ? a : b)
+
+function scratchOf(kind: ProgramKind, spec: Run['spec'], { scratch }: ProgramConfig): string {
+  if (kind.makesLadders?.(spec)) return scratch
+  return smallerOf(scratch, kind.holdsTwoUploads?.(spec) ? SCRATCH_OF_TWO : OTHER_SCRATCH)
+}
 
 /** What the Job of the attempts and that of their helpers have in common. */
 function described(kind: ProgramKind, { spec, status, metadata }: Run, shape: Shape, config: ProgramConfig) {
@@ -154,7 +164,7 @@ function described(kind: ProgramKind, { spec, status, metadata }: Run, shape: Sh
     resources: {
       cpu: spec.priority === 'backfill' ? config.cpuBackfill : config.cpu,
       memory: shape.memory,
-      scratch: kind.makesLadders?.(spec) ? config.scratch : smallerOf(config.scratch, OTHER_SCRATCH),
+      scratch: scratchOf(kind, spec, config),
       gpu: shape.gpu,
     },
   }

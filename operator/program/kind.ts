@@ -55,6 +55,8 @@ export interface ProgramKind<Spec extends RunSpec = RunSpec> {
   }
   /** Whether it makes all renditions of a whole upload, for which it gets all of the scratch space. */
   makesLadders?(spec: Spec): boolean
+  /** Whether two of its sources, of the size of the largest upload, may have to be on disk at once. */
+  holdsTwoUploads?(spec: Spec): boolean
   /** What the pod may read and write in the object store. */
   grant(spec: Spec): StoreGrantInput
   /** What the program makes: status.outputs and progress reports name it by its id. */

@@ -308,11 +308,12 @@ const RECIPES = {
   audioOnly: { args: [...sound(1), ...aac], extension: 'm4a' },
 } satisfies Record<string, Recipe>
 
-export type ClipName = keyof typeof RECIPES | 'rotated' | 'cover'
+export type ClipName = keyof typeof RECIPES | 'rotated' | 'cover' | 'resized'
 
 /** The path of a clip, made once per machine. */
 export async function clip(name: ClipName): Promise<string> {
-  const extension = name === 'rotated' || name === 'cover' ? 'mp4' : RECIPES[name].extension
+  const made = { rotated: 'mp4', cover: 'mp4', resized: 'mkv' }
+  const extension = name in made ? made[name as keyof typeof made] : RECIPES[name as keyof typeof RECIPES].extension
   return madeOnce(`${name}.${extension}`, (path) => make(name, path))
 }
 
@@ -373,9 +374,18 @@ async function make(name: ClipName, path: string): Promise<void> {
     ])
     return
   }
+  if (name === 'resized') return resize(path)
   const recipe: Recipe = RECIPES[name]
   if ('args' in recipe) await ffmpeg([...recipe.args, path])
   else await writeFile(path, recipe.change(await readFile(await clip(recipe.of as ClipName))))
+}
+
+/** As a browser records a phone that is turned for the second of three seconds: the pictures of one stream have two sizes. */
+async function resize(path: string): Promise<void> {
+  const part = (size: string) =>
+    clipOf([...picture(size, 30, 1), ...h264, '-g', '30', '-bsf:v', 'h264_mp4toannexb'], 'ts')
+  const [lying, standing] = [await part('320x180'), await part('180x320')]
+  await ffmpeg(['-i', `concat:${lying}|${standing}|${lying}`, '-c', 'copy', path])
 }
 
 /** For making things that a test wants only once. */

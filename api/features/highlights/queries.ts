@@ -11,6 +11,9 @@ import type { PageWanted } from '../../requests/page.ts'
 import { type SeenAlbum, visibleAlbums } from '../albums/queries.ts'
 import type { Item, Source } from './plan.ts'
 
+/** `2026-11-21`, which the text of the file has by the clock of the camera; null where it does not say, or is not read yet. */
+export const takenOn = sql<string | null>`left(${media.manifest} -> 'source' ->> 'capturedAt', 10)`
+
 const caller = sql.placeholder('caller')
 
 /** Its items, in playback order. Names are written out: in a query of one table drizzle leaves out the table. */
@@ -144,8 +147,7 @@ export async function holdSources(
         pairedMediaId: media.pairedMediaId,
         isUsable: sql<boolean>`${media.uploadStatus} <> 'failed'`,
         durationSec: sql<number | null>`(${media.manifest} -> 'source' ->> 'durationSec')::float8`,
-        // The text of the file has the date by the clock of the camera.
-        takenOn: sql<string | null>`left(${media.manifest} -> 'source' ->> 'capturedAt', 10)`,
+        takenOn,
       })
       .from(media)
       .where(

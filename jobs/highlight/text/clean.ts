@@ -1,12 +1,16 @@
 /** More marks than any script puts on one letter: beyond that they only climb out of the picture. */
 const MARKS = 4
 
+/** Letters of mathematics, which people use as bold or cursive ones (docs/adr/0030). */
+const MATHEMATICAL = /[\u{1D400}-\u{1D7FF}]/gu
+
 /**
  * What people wrote, as one paragraph without what cannot be drawn: control characters, halves of pairs, and code points
  * that stand for nothing. Pure.
  */
 export function cleanText(text: string): string {
   return text
+    .replace(MATHEMATICAL, (letter) => letter.normalize('NFKC'))
     .normalize('NFC')
     .replace(/[\s\u2028\u2029]+/gu, ' ')
     .replace(/[\p{Cc}\p{Cs}\p{Co}\p{Cn}]/gu, '')

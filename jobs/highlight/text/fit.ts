@@ -30,11 +30,12 @@ export interface DrawnText {
 
 /**
  * Draws text as large as the box permits. Text too long for the smallest size ends with an ellipsis behind a whole
- * character.
+ * character. Returns null when all of its characters are invisible.
  */
-export async function fitText(text: string, box: TextBox): Promise<DrawnText> {
+export async function fitText(text: string, box: TextBox): Promise<DrawnText | null> {
   for (const share of SIZES) {
-    const drawn = await draw(text, box, box.size * share)
+    const drawn = await draw(text, box, box.size * share).catch(ifInvisible)
+    if (!drawn || !hasInk(drawn)) return null
     if (fits(drawn, box)) return drawn
   }
   return shorten(text, box, box.size * (SIZES.at(-1) ?? 1))
@@ -68,6 +69,15 @@ async function reduce(drawn: DrawnText, box: TextBox): Promise<DrawnText> {
 
 const fits = (drawn: DrawnText, box: TextBox): boolean =>
   drawn.width <= box.width && drawn.height <= box.lines * drawn.size * LINE
+
+/** Which characters leave no ink depends on the fonts, so Pango decides: many more than those of Unicode's lists. */
+function ifInvisible(error: unknown): null {
+  if (error instanceof Error && error.message === 'text: no text to render') return null
+  throw error
+}
+
+/** Several lines without ink have a size. */
+const hasInk = ({ rgba }: DrawnText): boolean => rgba.some((value, i) => i % 4 === 3 && value > 0)
 
 async function draw(text: string, { width }: TextBox, wanted: number): Promise<DrawnText> {
   const size = Math.round(wanted)

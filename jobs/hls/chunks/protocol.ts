@@ -42,6 +42,7 @@ const SharedSource = z.object({
     pixelFormat: short,
     interlaced: z.boolean(),
     colorSpace: short.nullable(),
+    frame: z.object({ width: z.int().min(1).max(16_384), height: z.int().min(1).max(16_384) }).nullable(),
   }),
   width: z.int().min(1).max(16_384),
   height: z.int().min(1).max(16_384),

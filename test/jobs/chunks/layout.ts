@@ -294,7 +294,14 @@ const plan: SharedPlan = {
   source: {
     container: 'mov,mp4',
     startSeconds: 0,
-    video: { index: 0, codec: 'h264', pixelFormat: 'yuv420p', interlaced: false, colorSpace: null },
+    video: {
+      index: 0,
+      codec: 'h264',
+      pixelFormat: 'yuv420p',
+      interlaced: false,
+      colorSpace: null,
+      frame: { width: 1280, height: 720 },
+    },
     ...{ width: 1280, height: 720, rotation: 0, videoSeconds: 60.06, audioSeconds: null },
     ...{ frameRate: rational(30_000, 1001), averageFrameRate: 29.97, variableFrameRate: false, hdr: null },
   },

@@ -11,7 +11,7 @@ const signal = new AbortController().signal
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-probe-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 
-const facts: [ClipName, string, Partial<ProbedSource>][] = [
+const facts: [ClipName, string, Partial<Omit<ProbedSource, 'video'>> & { video?: Partial<ProbedSource['video']> }][] = [
   [
     'landscape',
     'everything a phone writes down',
@@ -29,12 +29,13 @@ const facts: [ClipName, string, Partial<ProbedSource>][] = [
       location: { latitude: 48.1351, longitude: 11.582 },
     },
   ],
-  ['rotated', 'a lying picture that is shown standing', { width: 360, height: 640 }],
+  ['rotated', 'a lying picture that is shown standing', { width: 360, height: 640, video: { frame: null } }],
   ['wide', 'pixels that are not square', { width: 640, height: 360 }],
   ['silent', 'that there is no sound', { audio: null, frameRate: { num: 25, den: 1 } }],
   ['variable', 'a variable frame rate', { variableFrameRate: true, frameRate: { num: 30, den: 1 } }],
   ['ntsc', '29.97 frames per second', { variableFrameRate: false, frameRate: { num: 30000, den: 1001 } }],
   ['hdr', 'HDR', { hdr: 'arib-std-b67' }],
+  ['upright', 'the size of frames', { video: { frame: { width: 640, height: 360 } } }],
   ['tiny', 'a tiny picture', { width: 64, height: 36, frameRate: { num: 15, den: 1 } }],
   ['webm', 'a duration that Matroska keeps as a tag', { container: 'matroska,webm', videoSeconds: 1 }],
   ['slides', 'a picture every five seconds', { frameRate: { num: 10, den: 1 }, videoSeconds: 26 }],

@@ -94,6 +94,28 @@ t.test('photos do not move where that is switched off', async (t) => {
   t.ok(alike > 36, `PSNR of the last frame to the first: ${alike} dB`)
 })
 
+t.test('a video is shown whole where its pictures change their size', async (t) => {
+  const bench = await highlightBench(t)
+  const { exit, output } = await bench.run([await bench.videoOf(await clip('resized'), 'resized', 3)], {
+    showTitle: false,
+  })
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.match(await bench.manifest(), { items: [{ seconds: 3 }] })
+  const playlist = join(await bench.checkout(), '180p.m3u8')
+  t.equal((await frameColors(playlist)).length, 90)
+  const shown = await regionsOf(playlist, [15, 45, 75], ['iw/5:ih:0:0', 'iw/10:ih:iw*9/20:0'])
+  const isBlack = (region: number[] | undefined) => Math.max(...(region ?? [])) < 8
+  t.strictSame(
+    shown.map(([side, middle]) => [isBlack(side), isBlack(middle)]),
+    [
+      [false, false],
+      [true, false],
+      [false, false],
+    ],
+    'a standing picture keeps its shape',
+  )
+})
+
 t.test('the title is over the first seconds only, and a caption over its item', async (t) => {
   const bench = await highlightBench(t)
   const [red, blue] = [await colorItem(bench, 'red', { seconds: 4.4 }), await colorItem(bench, 'blue')]

@@ -8,7 +8,14 @@ import { firstFrameOf, keyframeExpression, longestGop, segmentLayout, timelineOf
 const SOURCE: ProbedSource = {
   container: 'mov,mp4',
   startSeconds: 0,
-  video: { index: 0, codec: 'h264', pixelFormat: 'yuv420p', interlaced: false, colorSpace: 'bt709' },
+  video: {
+    index: 0,
+    codec: 'h264',
+    pixelFormat: 'yuv420p',
+    interlaced: false,
+    colorSpace: 'bt709',
+    frame: { width: 1920, height: 1080 },
+  },
   stream: { profile: 'High', level: 40, hasSquarePixels: true, isMirrored: false, startSeconds: 0 },
   audio: { index: 1, codec: 'aac', channels: 2 },
   ...{ width: 1920, height: 1080, rotation: 0, videoSeconds: 20, audioSeconds: 20.02 },

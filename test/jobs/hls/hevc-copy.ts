@@ -8,7 +8,14 @@ import { ownRendition } from '../../../jobs/hls/ladder.ts'
 const SOURCE: ProbedSource = {
   container: 'mov,mp4',
   startSeconds: 0,
-  video: { index: 0, codec: 'hevc', pixelFormat: 'yuv420p', interlaced: false, colorSpace: 'bt709' },
+  video: {
+    index: 0,
+    codec: 'hevc',
+    pixelFormat: 'yuv420p',
+    interlaced: false,
+    colorSpace: 'bt709',
+    frame: { width: 1920, height: 1080 },
+  },
   stream: { profile: 'Main', level: 123, hasSquarePixels: true, isMirrored: false, startSeconds: 0 },
   audio: { index: 1, codec: 'aac', channels: 2 },
   ...{ width: 1920, height: 1080, rotation: 0, videoSeconds: 20, audioSeconds: 20.02 },

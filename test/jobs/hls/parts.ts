@@ -141,6 +141,36 @@ t.test('with frames of its source in another order', async (t) => {
   const path = await moving('320x240', '30', 7, 'veryfast')
   await compare(t, { path, renditions: ['240p'], segmentSeconds: 1, cuts: [0, 2, 5] })
 })
+t.test('where the size of its pictures changes', async (t) =>
+  compare(t, { path: await clip('resized'), renditions: ['180p'], segmentSeconds: 1, cuts: [0, 1, 2] }),
+)
+t.test(
+  'frames of other sizes are fitted on the CPU, and where nothing turns them first or copies them beside',
+  async (t) => {
+    const resized = await probe(await clip('resized'), signal)
+    const rotated = await probe(await clip('rotated'), signal)
+    const fits = (source: ProbedSource, more: Partial<EncodePass> = {}, starts?: readonly number[]) => {
+      const renditions = ladderOf(source, ['360p'])
+      const timeline = { ...timelineOf(renditions, 6), ...(starts && { starts }) }
+      const pass: EncodePass = {
+        ...{ source, renditions, withAudio: false, timeline, accelerator: 'cpu', cores: 2, preset: 'veryfast' },
+        ...more,
+      }
+      const args = passArguments(pass, (options) => options, '/')
+      const [graph = ''] = args.filter((_, k) => args[k - 1] === '-filter_complex')
+      t.equal(
+        args.includes('-reinit_filter:v'),
+        graph.includes('eval=frame'),
+        'filters stay only behind the one that fits',
+      )
+      return args.includes('-reinit_filter:v')
+    }
+    t.ok(fits(resized))
+    t.notOk(fits(rotated), 'turned by ffmpeg')
+    t.notOk(fits(resized, { accelerator: 'gpu' }), 'frames of the GPU')
+    t.notOk(fits(resized, {}, [0, 90]), 'beside a copy')
+  },
+)
 t.test('where the rate of its source changes', async (t) =>
   compare(t, { path: await clip('variable'), renditions: ['180p'], segmentSeconds: 1, cuts: [0, 2, 3] }),
 )

@@ -71,6 +71,21 @@ t.test('the largest highlight fits into a grant and into an environment variable
   }
 })
 
+t.test('a pod that crossfades videos gets space for two of the largest sources', async (t) => {
+  const items = (types: string[]) => types.map((type, k) => ({ ...aHighlightItem(`m${k}`), type }))
+  const given = (spec: object, scratch: string) => {
+    const { template } = childJob(highlightRender, parsed(spec), 1, { ...programConfig, scratch }).spec ?? {}
+    const { containers, volumes } = JSON.parse(JSON.stringify(template)).spec
+    t.match(volumes[0], { name: 'work', emptyDir: { sizeLimit: containers[0].resources.limits['ephemeral-storage'] } })
+    return containers[0].resources.requests['ephemeral-storage']
+  }
+  const transition = 'crossfade'
+  t.equal(given({ transition, items: items(['video', 'image', 'motion']) }, '36Gi'), '28Gi')
+  t.equal(given({ transition, items: items(['video', 'video']) }, '24Gi'), '24Gi', 'no more than the operator has')
+  t.equal(given({ transition, items: items(['video', 'image', 'image']) }, '36Gi'), '20Gi', 'one video')
+  t.equal(given({ transition: 'fade', items: items(['video', 'video']) }, '36Gi'), '20Gi', 'one after the other')
+})
+
 t.test('the Job runs the highlight program with memory of its own', async (t) => {
   const size = highlightRender.size(loadConfig(OperatorConfig, operatorEnv({ HIGHLIGHT_MEMORY: '900Mi' })))
   t.strictSame(size, { cpu: '2', cpuBackfill: '500m', memory: '900Mi', memoryMax: '8Gi', scratch: '36Gi' })

@@ -136,6 +136,35 @@ t.test('a Live Photo whose moving part fails before the highlight gets its slot 
   t.match((await render(id))?.spec.items, shown, 'a render that begins again has the same items')
 })
 
+t.test('dates that become known before the highlight gets its slot are shown', async (t) => {
+  const { react } = worker(t, 1)
+  const reads = (id: string, capturedAt: string | null) =>
+    sql('update media set manifest = $2 where id = $1', [uuidOf('media', id), { source: { capturedAt } }])
+  const known = await world.converted({ kind: 'image', capturedAt: '2026-07-01T23:30:00-05:00' })
+  const live = await aLivePhoto()
+  const [read, undated, late] = [await aMedia(), await aMedia(), await aMedia({ kind: 'video', status: 'processing' })]
+  const media = [known, live.image, read, undated, late]
+  const [id, other] = [await aHighlight({ media, json: { captions: 'date' } }), await aHighlight({ media })]
+  await reads(live.image, '2026-07-02T10:00:00Z')
+  await reads(read, '2026-07-03T10:00:00Z')
+  await reads(undated, null)
+  await reads(known, '2026-07-04T10:00:00Z')
+  await react(id)
+  const captions = async () => (await render(id))?.spec.items.map(({ caption }) => caption)
+  const shown = ['2026-07-01', '2026-07-02', '2026-07-03', '', '']
+  t.strictSame(await captions(), shown)
+
+  await reads(late, '2026-07-05T10:00:00Z')
+  await cluster.delete(HIGHLIGHT_RENDERS, inCluster.keyOf(id))
+  await react(id)
+  t.strictSame(await captions(), shown, 'a render that begins again has the same items')
+  t.strictSame(
+    (await world.itemsOf(other)).map(({ caption }) => caption),
+    ['', '', '', '', ''],
+    'a highlight without dates gets none',
+  )
+})
+
 t.test('a highlight that is finished between the decision and its lock keeps its items and gets no slot', async (t) => {
   const { admission } = worker(t, 1)
   const live = await aLivePhoto()

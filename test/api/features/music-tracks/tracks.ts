@@ -15,10 +15,10 @@ const env = { DATABASE_URL: database.url, STORE_KIND: 'folder', STORE_FOLDER: co
 const cli = (...args: string[]) => commandLine(args, env)
 
 /** A tone of so many seconds; the name decides the format. */
-async function tone(name: string, seconds: number): Promise<string> {
+async function tone(name: string, seconds: number, options: readonly string[] = []): Promise<string> {
   const path = join(folder, name)
   const source = ['-f', 'lavfi', '-i', `sine=frequency=440:duration=${seconds}`]
-  await promisify(execFile)('ffmpeg', ['-v', 'error', '-y', ...source, path])
+  await promisify(execFile)('ffmpeg', ['-v', 'error', '-y', ...source, ...options, path])
   return path
 }
 const texts = ['--title', 'Waves', '--license', 'CC BY 4.0', '--attribution', 'Waves, by Ann']
@@ -73,6 +73,9 @@ t.test('a file that is no track is refused, and nothing of it is kept', async (t
     ['a playlist', playlist, 3],
     ['another container', await tone('a.aiff', 2), 3],
     ['half a second', await tone('short.wav', 0.5), 3],
+    ['what jobs do not decode: 64 bits', await tone('double.wav', 1, ['-c:a', 'pcm_f64le']), 3],
+    ['ADPCM', await tone('adpcm.wav', 1, ['-c:a', 'adpcm_ms']), 3],
+    ['Speex', await tone('speex.ogg', 1, ['-ar', '16000', '-c:a', 'libspeex']), 3],
   ]
   for (const [what, path, status] of bad) t.equal((await cli('track', 'add', path, ...texts)).code, status, what)
   t.strictSame(await api.keys('tracks/'), before)

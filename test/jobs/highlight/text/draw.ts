@@ -133,6 +133,36 @@ t.test('text is data', async (t) => {
   }
 })
 
+const INVISIBLE = {
+  'Hangul filler': '\u3164',
+  'half-width Hangul filler': '\uffa0',
+  'Braille blank': '\u2800',
+  'zero width space': '\u200b',
+  'zero width non-joiner': '\u200c',
+  'zero width joiner': '\u200d',
+  'word joiner': '\u2060',
+  'soft hyphen': '\u00ad',
+  'mark of left to right': '\u200e',
+  'override of right to left': '\u202e',
+  'Arabic letter mark': '\u061c',
+}
+t.test('text of invisible characters is not drawn', async (t) => {
+  const texts = { ...INVISIBLE, 'two hundred': '\u3164'.repeat(200), 'all of them': Object.values(INVISIBLE).join(' ') }
+  for (const [name, text] of Object.entries(texts)) {
+    t.equal(await drawTitle(text, LANDSCAPE), null, name)
+    t.equal(await drawCaption(text, LANDSCAPE), null, name)
+  }
+  const picture = await pixels(t, await drawTitle(`\u3164${'a '.repeat(100)}`, LANDSCAPE), LANDSCAPE)
+  t.ok(ink(picture).pixels > 100, 'one beside letters does not hide them')
+})
+
+t.test('bold and cursive letters of mathematics are drawn as ordinary ones', (t) => {
+  t.equal(cleanText('𝓑𝓮𝓼𝓽 𝗱𝗮𝘆 𝟚𝟘𝟚𝟞'), 'Best day 2026')
+  t.equal(cleanText('𝓮\u0301'), 'é')
+  t.equal(cleanText('ﬁ ² Ａ ♡'), 'ﬁ ² Ａ ♡')
+  t.end()
+})
+
 t.test('text is legible on white', async (t) => {
   const { width, height } = LANDSCAPE
   for (const draw of [drawTitle, drawCaption]) {

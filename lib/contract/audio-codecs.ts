@@ -1,0 +1,22 @@
+/** Sound that jobs decode, of uploads and of music tracks; as ffprobe names it. */
+export const AUDIO_CODECS = [
+  'aac',
+  'mp3',
+  'opus',
+  'vorbis',
+  'flac',
+  'alac',
+  'ac3',
+  'eac3',
+  'amr_nb',
+  'amr_wb',
+  'pcm_s16le',
+  'pcm_s16be',
+  'pcm_s24le',
+  'pcm_s24be',
+  'pcm_s32le',
+  'pcm_f32le',
+  'pcm_u8',
+  'pcm_alaw',
+  'pcm_mulaw',
+] as const
