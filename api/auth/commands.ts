@@ -6,7 +6,7 @@ import type { Log } from '../../lib/runtime/log.ts'
 import { type AuditDetails, insertAudit } from '../audit/queries.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Database, Tx } from '../db/db.ts'
-import type { TakePoints } from '../limits/points.ts'
+import type { TakeOfAddress, TakePoints } from '../limits/points.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { Context } from '../requests/context.ts'
 import { type IdentityProvider, type TokenReply, wrongCode, wrongPassword } from './identity-provider.ts'
@@ -27,6 +27,8 @@ export interface AuthDeps {
   provider: IdentityProvider | undefined
   /** Counts the exchanges of refresh tokens of a user. */
   takeExchange: TakePoints
+  /** Counts the exchanges of refresh tokens that this server does not know, by the address that sends them. */
+  takeUnknown: TakeOfAddress
   /** Counts refused refreshes, which anyone can ask for. */
   refusals: Refusals
   /** What the identity provider tells of sign-ins and sign-outs. */

@@ -4,8 +4,8 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { ApiConfig } from '../config.ts'
 import type { Database } from '../db/db.ts'
 import type { ServeOptions } from '../http/serve.ts'
-import { REFRESH_LIMIT } from '../limits/classes.ts'
-import { countedPoints } from '../limits/points.ts'
+import { REFRESH_LIMIT, UNKNOWN_REFRESH_LIMIT } from '../limits/classes.ts'
+import { countedByAddress, countedPoints } from '../limits/points.ts'
 import { ledgerName } from '../personal/ledger-name.ts'
 import { isInLedger } from '../personal/queries.ts'
 import { authenticator } from './authenticate.ts'
@@ -61,6 +61,7 @@ export function openAuth({ config, db, log, clock, onRevoked }: AuthParts): Auth
     ...{ db, log, users, verifier, keys, revocations, lastUses, recheck },
     provider: providerOf(config, log),
     takeExchange: countedPoints('refresh-user', REFRESH_LIMIT, config.RATE_LIMIT_FACTOR),
+    takeUnknown: countedByAddress(UNKNOWN_REFRESH_LIMIT, config.RATE_LIMIT_FACTOR),
     notices: { secrets: config.AUTH_WEBHOOK_SECRETS, clientIds: logoutClientsOf(config) },
     authenticate: authenticator(verifier, users, lastUses),
   }

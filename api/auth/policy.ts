@@ -88,8 +88,11 @@ function timeOf({ authTime, issuedAt }: TokenAge, recorded: RecordedSignIn | nul
   return Math.min(said, recorded.since)
 }
 
-/** How long a refresh token that was used gets the same answer again: two tabs, or an answer that was lost. */
-export const GRACE_SECONDS = 10
+/**
+ * How long a refresh token that was used gets the same answer again: two tabs, or an answer that was lost. As long as a phone
+ * waits for an answer before it asks again.
+ */
+export const GRACE_SECONDS = 60
 
 export type RefreshTokenState = 'new' | 'refreshing' | 'answered' | 'reused'
 

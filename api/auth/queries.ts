@@ -13,6 +13,8 @@ export interface UserState extends SignOuts {
   phoneNumber: string | null
   displayName: string | null
   locale: string | null
+  /** When the account was closed; Unix seconds. */
+  closedAt: number | null
   signIn: (RecordedSignIn & { id: Id<'session'> | null; isSeenToday: boolean; isByRefresh: boolean }) | null
 }
 
@@ -24,6 +26,7 @@ const state = {
   displayName: users.displayName,
   locale: users.locale,
   notBefore: epoch<number>(users.tokensNotBefore),
+  closedAt: epoch<number | null>(users.closedAt),
   sessionId: sessions.id,
   since: epoch<number | null>(sessions.firstSeenAt),
   authTime: sessions.authTime,
@@ -43,10 +46,10 @@ export async function findUser(tx: Tx, id: Uuid, signIn: string | null): Promise
     .leftJoin(sessions, and(eq(sessions.userId, users.id), eq(sessions.sid, signIn ?? '')))
     .where(eq(users.id, id))
   if (!row) return undefined
-  const { email, phoneNumber, displayName, locale, notBefore, since, sessionId, ...rest } = row
+  const { email, phoneNumber, displayName, locale, notBefore, closedAt, since, sessionId, ...rest } = row
   const { isSeenToday, isWitnessed, isByRefresh, ...times } = rest
   return {
-    ...{ email, phoneNumber, displayName, locale, notBefore },
+    ...{ email, phoneNumber, displayName, locale, notBefore, closedAt },
     signIn:
       since === null
         ? null

@@ -53,6 +53,7 @@ export async function refresh(deps: AuthDeps, context: Context, token: string): 
       const known = await findRefreshToken(tx, hash)
       // Only who has a token of the user can use up the limit of the user. A refusal takes the claim back.
       if (isMine && known?.userId) await deps.takeExchange(tx, known.userId, 1)
+      else if (isMine && !known?.reply) deps.takeUnknown(context.ip)
       return { before, isMine, known }
     })
     if (isMine) {

@@ -16,7 +16,7 @@ const MOST_SIGN_INS = 1000
 /** What is known of a token's user and sign-in. */
 export interface Known {
   isEnded: boolean
-  /** The account is closed, so every sign-in has ended. */
+  /** The account is closed, which ended a sign-in that had not ended before by itself. */
   isClosed: boolean
   /** Null where nothing in the token tells its sign-in from others. */
   sessionId: Id<'session'> | null
@@ -43,6 +43,10 @@ export interface UsersOptions {
   /** Whether a user of whom there is no row was erased, and the row lost with a restored backup. */
   isErased(tx: Tx, userId: Uuid): Promise<boolean>
 }
+
+/** Whether the closing of the account has ended the sign-in, which had not been signed out before. */
+const isClosedWith = ({ closedAt, signIn }: UserState): boolean =>
+  closedAt !== null && (signIn === null || signIn.endedAt === null || signIn.endedAt >= closedAt)
 
 export function openUsers({ db, clock, isCurrent, isErased }: UsersOptions): Users {
   // A Map keeps the order of insertion: the first entry is always the oldest.
@@ -89,7 +93,7 @@ export function openUsers({ db, clock, isCurrent, isErased }: UsersOptions): Use
       const state = await (isCurrent() ? cached(claims, ip) : look(claims, ip))
       return {
         isEnded: isEnded(claims, state),
-        isClosed: state.notBefore === Number.POSITIVE_INFINITY,
+        isClosed: isClosedWith(state),
         sessionId: state.signIn?.id ?? null,
       }
     },
@@ -128,7 +132,7 @@ export async function record(
 
 /** Every sign-in has ended. */
 const ERASED: UserState = {
-  ...{ email: null, phoneNumber: null, displayName: null, locale: null },
+  ...{ email: null, phoneNumber: null, displayName: null, locale: null, closedAt: null },
   ...{ notBefore: Number.POSITIVE_INFINITY, signIn: null },
 }
 

@@ -36,7 +36,7 @@ export function problemResponses(route: Route): Record<string, ZodOpenApiRespons
   return Object.fromEntries([...byStatus].map(([status, of]) => [String(status), responseOf(of)]))
 }
 
-/** FILE_TOO_LARGE has two statuses: 413 where the file itself arrives, 422 where its size is only announced. */
+/** FILE_TOO_LARGE has two statuses: 413 for a body, 422 for a size that the body only names. */
 const statusOf = (code: ProblemCode, { bodyKind }: Route) =>
   code === 'FILE_TOO_LARGE' && bodyKind !== 'multipart' && bodyKind !== 'bytes' ? 422 : PROBLEMS[code]
 

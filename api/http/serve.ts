@@ -218,7 +218,8 @@ async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
   }
   const reply = await route.handle(inputOf(r, remember))
   requireDecision(route, options, res)
-  if (!isCounted) requireCount(route, options, res)
+  // A closed account makes nothing any more.
+  if (!isCounted && !r.actor.isClosed) requireCount(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
   const made = reply as Reply<unknown>
   if (isUnmade(made.data) && made.etag !== undefined && sendIfCurrent(req, res, made.etag)) return

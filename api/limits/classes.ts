@@ -131,6 +131,12 @@ export const MENTION_LIMIT: Limit = { quota: 300, seconds: HOUR, per: 'caller' }
  */
 export const REFRESH_LIMIT: Limit = { quota: 30, seconds: MINUTE, per: 'caller' }
 
+/**
+ * Exchanges of refresh tokens that this server does not know. Each asks the identity provider, which may refuse everyone
+ * where someone sends it tokens that are made up.
+ */
+export const UNKNOWN_REFRESH_LIMIT: Limit = { quota: 120, seconds: MINUTE, per: 'address' }
+
 /** The class that a route names. */
 export type LimitClass = keyof typeof OPERATIONS
 export const LIMIT_CLASSES: Readonly<Record<LimitClass, LimitRules>> = OPERATIONS

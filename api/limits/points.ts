@@ -1,6 +1,8 @@
+import { countedAddress } from '../../lib/contract/counted-address.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Tx } from '../db/db.ts'
+import { openBuckets } from './buckets.ts'
 import type { Limit } from './classes.ts'
 import { secondsUntil } from './headers.ts'
 import { scaled } from './policy.ts'
@@ -21,6 +23,21 @@ export function countedPoints(name: string, limit: Limit, factor: number): TakeP
     if (taken <= quota) return
     throw new Problem('RATE_LIMITED', `Too many at once: at most ${quota} in ${seconds} seconds.`, {
       retryAfter: secondsUntil(msLeft),
+    })
+  }
+}
+
+/** Counts what one address asks for, in this process: addresses are not stored. Throws Problem RATE_LIMITED. */
+export type TakeOfAddress = (ip: string) => void
+
+export function countedByAddress(limit: Limit, factor: number): TakeOfAddress {
+  if (factor === 0) return () => {}
+  const buckets = openBuckets(scaled(limit, factor), () => performance.now())
+  return (ip) => {
+    const { retryAfterMs } = buckets.take(countedAddress(ip))
+    if (retryAfterMs === 0) return
+    throw new Problem('RATE_LIMITED', 'Too many requests. Please slow down.', {
+      retryAfter: secondsUntil(retryAfterMs),
     })
   }
 }

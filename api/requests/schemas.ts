@@ -151,7 +151,13 @@ export function timestamp(date: Date | null): string | null {
 }
 
 /** A time in a request: RFC 3339 with any offset, parsed to a Date. */
-export const inputTime = () =>
+export const inputTime = () => anyTime().refine(isStorable, 'must be between the years 1000 and 9999')
+
+/** A time that others are only compared with. Programs write their zero value, in the year 1, for no lower bound. */
+export const timeBound = () =>
+  anyTime().refine((time) => time >= YEAR_ONE && time <= LAST_TIME, 'must be between the years 1 and 9999')
+
+const anyTime = () =>
   z.iso
     .datetime({
       offset: true,
@@ -161,13 +167,13 @@ export const inputTime = () =>
     })
     .meta({ example: '2026-11-21T09:30:00Z' })
     .transform((text) => new Date(text))
-    .refine(isStorable, 'must be between the years 1000 and 9999')
 
 /**
  * Whether a time is the same when it is read again, and has four digits in a response. JavaScript reads the years 1 to 99,
  * as Postgres writes them, as 1950 to 2049. The zero value of .NET, Go and Swift is in the year 1.
  */
 export const isStorable = (time: Date): boolean => time >= FIRST_TIME && time <= LAST_TIME
+const YEAR_ONE = new Date('0001-01-01T00:00:00Z')
 const FIRST_TIME = new Date('1000-01-01T00:00:00Z')
 const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 

@@ -1,5 +1,5 @@
 import type { ImageManifest } from '../../lib/contract/manifest.ts'
-import { isCaptureTime } from '../runtime/capture-time.ts'
+import { isCaptureTime, isLocalCaptureTime } from '../runtime/capture-time.ts'
 import type { Exif } from './exif.ts'
 
 type Facts = Pick<ImageManifest['source'], 'capturedAt' | 'camera' | 'location' | 'exif'>
@@ -35,7 +35,7 @@ function capturedAtOf(exif: Exif): string | null {
   const written = TIMES.map(([, offset]) => offsetText(textOf(photo[offset]))).find((offset) => offset !== undefined)
   for (const [name, , rest] of TIMES) {
     const local = localTime(textOf((name === 'DateTime' ? image : photo)[name]))
-    if (!local || !isCaptureTime(local)) continue
+    if (!local || !isLocalCaptureTime(local)) continue
     const offset = written ?? offsetByGps(local, gps) ?? 'Z'
     return isoOf(new Date(local.getTime() + millisecondsOf(textOf(photo[rest]))), offset)
   }

@@ -42,11 +42,13 @@ function tagsOf(profile: Buffer): Map<string, Buffer> | undefined {
   const count = profile.readUInt32BE(HEADER_BYTES)
   if (count > MAX_TAGS || HEADER_BYTES + 4 + 12 * count > profile.length) return undefined
   const tags = new Map<string, Buffer>()
-  for (let at = HEADER_BYTES + 4; tags.size < count; at += 12) {
+  for (let i = 0; i < count; i++) {
+    const at = HEADER_BYTES + 4 + 12 * i
     const name = profile.toString('latin1', at, at + 4)
     const [from, length] = [profile.readUInt32BE(at + 4), profile.readUInt32BE(at + 8)]
-    if (tags.has(name) || from + length > profile.length) return undefined
-    tags.set(name, profile.subarray(from, from + length))
+    if (tags.has(name)) return undefined
+    // As decoders do: what is cut off is often only a name or a copyright.
+    if (from + length <= profile.length) tags.set(name, profile.subarray(from, from + length))
   }
   return tags
 }

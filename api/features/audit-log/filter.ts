@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { type Id, type IdKind, PREFIXES, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { AUDIT_ACTIONS, type AuditAction } from '../../audit/queries.ts'
-import { bodyId, inputTime, ipAddress, optional, text } from '../../requests/schemas.ts'
+import { bodyId, ipAddress, optional, text, timeBound } from '../../requests/schemas.ts'
 
 const RESULTS = ['success', 'failure', 'denied'] as const
 const ACTIONS = Object.keys(AUDIT_ACTIONS) as [AuditAction, ...AuditAction[]]
@@ -40,8 +40,8 @@ export const AuditFilter = z.object({
     description: 'Of the client. An IPv6 address finds all entries of its /64.',
     example: '203.0.113.7',
   }),
-  from: optional(inputTime()).meta({ description: 'The earliest time' }),
-  to: optional(inputTime()).meta({ description: 'Entries before this time' }),
+  from: optional(timeBound()).meta({ description: 'The earliest time' }),
+  to: optional(timeBound()).meta({ description: 'Entries before this time' }),
   include_unsealed: optional(z.boolean()).meta({
     description: 'Also entries that are not yet sealed: those after `sealed_until`, for the most part',
   }),

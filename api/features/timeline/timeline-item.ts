@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { publicIdOfAnyKind } from '../../../lib/contract/public-id.ts'
 import type { RefType as Ref, TimelineType as Type } from '../../db/schema/timeline.ts'
-import { inputTime, listOf, outputArray, outputId, outputTime, pageQuery } from '../../requests/schemas.ts'
+import { listOf, outputArray, outputId, outputTime, pageQuery, timeBound } from '../../requests/schemas.ts'
 import { MAX_COUNT } from './summary.ts'
 
 export const TimelineType = z
@@ -64,8 +64,8 @@ export type TimelineItems = z.input<typeof TimelineItems>
 export const timelineQuery = () =>
   pageQuery({ default: 20, max: 100 })
     .extend({
-      from: inputTime().optional().meta({ description: 'No items from before this time' }),
-      to: inputTime().optional().meta({ description: 'Only items from before this time' }),
+      from: timeBound().optional().meta({ description: 'No items from before this time' }),
+      to: timeBound().optional().meta({ description: 'Only items from before this time' }),
     })
     .refine(({ from, to }) => from === undefined || to === undefined || from <= to, {
       path: ['from'],

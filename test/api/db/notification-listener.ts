@@ -34,7 +34,7 @@ t.test('connects anew when the server has vanished without a word', async (t) =>
   await eventually('a connection', () => calls > 0)
   proxy.swallow()
   await eventually('another connection', () => calls > 1)
-  t.match(logged[0], { msg: 'the connection for notifications does not answer' })
+  t.ok(logged.some(({ msg }) => msg === 'the connection for notifications does not answer'))
   const before = calls
   await database.admin.query('notify access')
   await eventually('a notification on it', () => calls > before)

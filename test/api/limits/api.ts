@@ -118,6 +118,18 @@ t.test('phones behind one address refresh in the same minute, each with its own 
   t.equal((await refresh('phone 1', '198.51.100.5')).status, 401, 'another phone is not concerned')
 })
 
+t.test('tokens that are made up ask the identity provider only so often for an address', async (t) => {
+  const before = asked
+  let last = await refresh('made up', '198.51.100.6')
+  let sent = 1
+  for (; last.status === 401 && sent < 600; sent++) last = await refresh(`made up ${sent}`, '198.51.100.6')
+  t.match([last.status, last.json.error.code], [429, 'RATE_LIMITED'])
+  t.ok(last.json.error.retry_after > 0)
+  // Two more each second.
+  t.ok(asked - before >= 120 && asked - before < 600, `${asked - before} asked`)
+  t.equal((await refresh('made up elsewhere', '198.51.100.7')).status, 401)
+})
+
 t.test('refusals are counted by class', async (t) => {
   const metrics = await fetch(`${api.metricsUrl}/metrics`).then((r) => r.text())
   const counted = Number(/^rate_limited_requests_total\{class="login"\} (\d+)$/m.exec(metrics)?.[1])

@@ -170,6 +170,19 @@ t.test('an account whose answer was lost repeats its own request, and nothing el
   t.match((await erase(person, { confirm: true })).data, { ...first.data, status: 'completed' })
 })
 
+t.test('a phone that was signed out before its account was erased gets no answer', async (t) => {
+  const { id, ...rest } = await aMember()
+  const signIn = async (sid: string) => ({ id, ...rest, token: await identity.token({ sub: id, claims: { sid } }) })
+  const [own, stolen] = [await signIn('own'), await signIn('stolen')]
+  for (const phone of [own, stolen]) t.equal((await api.call(phone, 'GET', '/api/users/me')).status, 200)
+  const { sessions } = (await api.call(stolen, 'GET', '/api/auth/sessions')).data
+  const { session_id } = sessions.find(({ current }: { current: boolean }) => current)
+  t.equal((await api.call(own, 'DELETE', `/api/auth/sessions/${session_id}`)).status, 204)
+  t.equal((await erase(own, { confirm: true })).status, 201)
+  t.match(await erase(stolen, { confirm: true }), { status: 401, code: 'UNAUTHORIZED' })
+  t.equal((await erase(own, { confirm: true })).status, 200)
+})
+
 t.test('an account that an administrator erased, and a sign-in that has ended, get no answer', async (t) => {
   const [erased, signedOut] = [await aMember(), await aMember()]
   t.equal((await erase(platformAdmin, { confirm: true, user_id: erased.wireId })).status, 201)
