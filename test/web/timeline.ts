@@ -17,7 +17,11 @@ interface Start {
 interface Timeline {
   setMonths(months: { month: string; count: number }[]): void
   startFor(month: string, index: number): Start | undefined
-  receive(start: Start, page: { media: Item[]; has_more: boolean; next_cursor: string | null }): void
+  receive(
+    start: Start,
+    page: { media: Item[]; has_more: boolean; next_cursor: string | null },
+    isElsewhere?: (m: Item) => boolean,
+  ): void
   restart(): void
   put(m: Item): void
   drop(id: string): void
@@ -236,6 +240,8 @@ t.test('it also disappears from a month that is not loaded to its end', async (t
   t.ok(timeline.find('med_2025-12_030'))
   server.items = server.items.filter((m) => m.media_id !== 'med_2025-12_030')
   timeline.setMonths(server.months())
+  t.equal(timeline.months()[0]?.isStale, false, 'more may change')
+  timeline.setMonths(server.months())
   t.equal(timeline.months()[0]?.isStale, true)
   t.equal(shown(timeline).length, 20, 'shows what it knows until it has loaded that again')
   server.pages = 0
@@ -253,11 +259,40 @@ t.test('it also disappears from a month that is not loaded to its end', async (t
   )
 })
 
+t.test('a walk arrives although the count changes all the time', async (t) => {
+  const { server, timeline } = library(10, ['2025-12', 200])
+  for (let pages = 0; timeline.startFor('2025-12', 149); pages++) {
+    if (pages > 20) throw new Error('It does not arrive')
+    const start = timeline.startFor('2025-12', 149)
+    if (start) timeline.receive(start, server.page(start.cursor))
+    server.items.pop()
+    timeline.setMonths(server.months())
+  }
+  t.ok(shown(timeline).length >= 150)
+})
+
+t.test('pages of nothing but what stands elsewhere do not end the months behind them', async (t) => {
+  const { server, timeline } = library(10, ['2025-12', 25], ['2025-11', 5])
+  const isElsewhere = (m: Item) => monthOf(m) === '2025-12' && m.media_id > 'med_2025-12_002'
+  timeline.setMonths([
+    { month: '2025-12', count: 3 },
+    { month: '2025-11', count: 5 },
+  ])
+  for (let pages = 0; timeline.startFor('2025-11', 4); pages++) {
+    if (pages > 5) throw new Error('Walks for ever')
+    const start = timeline.startFor('2025-11', 4)
+    if (start) timeline.receive(start, server.page(start.cursor), isElsewhere)
+    t.equal(timeline.months()[1]?.places, 5, `after page ${pages}`)
+  }
+  t.equal(shown(timeline).length, 8)
+})
+
 t.test('what is deleted here is known already', async (t) => {
   const { server, timeline } = library(10, ['2025-12', 35])
   load(server, timeline, '2025-12', 15)
   server.items = server.items.filter((m) => m.media_id !== 'med_2025-12_030')
   timeline.drop('med_2025-12_030')
+  timeline.setMonths(server.months())
   timeline.setMonths(server.months())
   t.equal(timeline.months()[0]?.isStale, false)
 })

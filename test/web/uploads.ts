@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 
 t.intercept(globalThis, 'localStorage', { value: { getItem: () => null } })
 const { send } = await import(new URL('../../web/uploads/upload.js', import.meta.url).href)
+const { inTurn } = await import(new URL('../../web/uploads/turns.js', import.meta.url).href)
 
 /** A request of a browser, as far as the page uses it; what happens to it is up to `begun`. */
 function requests(t: Test, begun: (request: FakeRequest) => void) {
@@ -37,14 +38,14 @@ class FakeRequest {
 }
 
 const file = new Blob(['photo'])
-const upload = (signal = new AbortController().signal) => {
+const upload = (signal = new AbortController().signal, silentMs = 5) => {
   const sent: number[] = []
   const done = send('PUT', '/chunk', file, {
     headers: {},
     file,
     onSent: (n: number) => sent.push(n),
     signal,
-    silentMs: 5,
+    silentMs,
   })
   return { sent, done }
 }
@@ -68,5 +69,40 @@ t.test('the API may take its time with what it has', async (t) => {
 t.test('an upload that is stopped says why', async (t) => {
   const stop = new AbortController()
   requests(t, () => setImmediate(() => stop.abort(new DOMException('cancelled', 'AbortError'))))
-  await t.rejects(upload(stop.signal).done, { message: 'cancelled' })
+  await t.rejects(upload(stop.signal, 60_000).done, { message: 'cancelled' })
+})
+
+t.test('a few bodies are sent at once, so that other requests find a connection', async (t) => {
+  const under: PromiseWithResolvers<string>[] = []
+  const work = () => {
+    const one = Promise.withResolvers<string>()
+    under.push(one)
+    return one.promise
+  }
+  const { signal } = new AbortController()
+  const first = Array.from({ length: 4 }, () => inTurn(work, signal))
+  const stop = new AbortController()
+  const stopped = inTurn(work, stop.signal)
+  const fifth = inTurn(work, signal)
+  await new Promise(setImmediate)
+  t.equal(under.length, 4)
+  stop.abort(new Error('cancelled'))
+  await t.rejects(stopped, { message: 'cancelled' })
+  under[2]?.reject(new Error('lost'))
+  await t.rejects(first[2], { message: 'lost' })
+  await new Promise(setImmediate)
+  t.equal(under.length, 5, 'a failed one makes room, and a stopped one takes none')
+  for (const one of under) one.resolve('sent')
+  t.equal(await fifth, 'sent')
+  const again = Array.from({ length: 5 }, () => inTurn(work, signal))
+  await new Promise(setImmediate)
+  t.equal(under.length, 9)
+  for (let i = 5; i < 10; i++) {
+    under[i]?.resolve('sent')
+    await new Promise(setImmediate)
+  }
+  t.strictSame(
+    await Promise.all(again),
+    Array.from({ length: 5 }, () => 'sent'),
+  )
 })

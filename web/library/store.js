@@ -28,7 +28,7 @@ function newLibrary(org) {
     ...timeline,
     receive(start, page) {
       for (const m of page.media) if (isArriving(m)) arriving.set(m.media_id, m)
-      timeline.receive(start, { ...page, media: page.media.filter((m) => !isArriving(m)) })
+      timeline.receive(start, page, isArriving)
     },
   }
   const loader = newLoader(org, sorted, changed)

@@ -43,6 +43,8 @@ export function newTimeline() {
     const record = {
       month,
       count: 0,
+      /** The highest count since what is shown was last known to be right. */
+      most: 0,
       items: [],
       found: undefined,
       next: undefined,
@@ -68,13 +70,17 @@ export function newTimeline() {
 
   /**
    * Another member may have added or deleted something. Twice, because the two answers are of different moments. Of a
-   * month that is known in part, only the count can tell: what was deleted may be among what is shown.
+   * month that is known in part, only the count can tell: what was deleted may be among what is shown. It has to stand
+   * still: while many are converted it changes all the time, and a walk would begin again and again.
    */
   function compare(record, countBefore) {
     record.doubts = record.isWhole && record.items.length !== record.count ? record.doubts + 1 : 0
-    const isFewer = !record.isWhole && record.items.length > 0 && record.count < countBefore
-    if (record.doubts < 2 && !isFewer) return
-    Object.assign(record, { isWhole: false, isStale: true, found: undefined, next: undefined, doubts: 0 })
+    record.most = record.items.length === 0 ? record.count : Math.max(record.most, record.count)
+    const isFewer = record.count < record.most && record.count === countBefore
+    const isDoubtful = record.isWhole ? record.doubts === 2 : isFewer
+    if (!isDoubtful) return
+    const { count } = record
+    Object.assign(record, { isWhole: false, isStale: true, most: count, found: undefined, next: undefined, doubts: 0 })
   }
 
   /** How many places a month takes up: what it has, and what it is said to have until all of it is known. */
@@ -89,19 +95,27 @@ export function newTimeline() {
     return nearest ? { cursor: nearest.mark, from: nearest.month } : { cursor: undefined, from: undefined }
   }
 
-  /** Takes in a page that was fetched from `start`. */
-  function receive(start, page) {
+  /** Takes in a page that was fetched from `start`. Of its media items those stay out that stand elsewhere. */
+  function receive(start, page, isElsewhere = () => false) {
     const months = groupBy(page.media, monthOf)
     const last = page.has_more ? [...months.keys()].at(-1) : undefined
-    for (const [month, found] of months) add(recordOf(month), found, start)
-    // All that the page went through is known to its end, also months that turned out to be empty.
-    const isPassed = (r) =>
-      (start.from === undefined || r.month <= start.from) && (last === undefined || r.month > last)
-    for (const record of records.values()) if (isPassed(record) && !isTail(record, start)) finish(record)
+    for (const [month, all] of months) {
+      const found = all.filter((m) => !isElsewhere(m))
+      // The last one also without any: the walk goes on from there.
+      if (found.length > 0 || month === last) add(recordOf(month), found, start)
+    }
+    finishPassed(start, last)
     if (last === undefined) return
     const record = recordOf(last)
     record.mark = page.next_cursor
     if (!isTail(record, start) && !record.isWhole) record.next = page.next_cursor
+  }
+
+  /** All that a page went through is known to its end, also months that turned out to be empty. */
+  function finishPassed(start, last) {
+    const isPassed = (r) =>
+      (start.from === undefined || r.month <= start.from) && (last === undefined || r.month > last)
+    for (const record of records.values()) if (isPassed(record) && !isTail(record, start)) finish(record)
   }
 
   /** A page that begins within a month continues what is known of it only if it begins where that ends. */
@@ -177,7 +191,7 @@ export function newTimeline() {
   /** Removes a media item that was deleted, and counts one less until the API has been asked again. */
   function drop(id) {
     const record = records.get(monthById.get(id))
-    if (record) record.count -= 1
+    if (record) Object.assign(record, { count: record.count - 1, most: record.most - 1 })
     remove(id)
   }
 
@@ -220,10 +234,12 @@ export function newTimeline() {
     neighbour,
     trim,
     months: () =>
-      order.map((r) => ({
-        ...{ month: r.month, count: r.count || r.items.length, places: placesOf(r), items: r.items },
-        isStale: r.isStale,
-      })),
+      order
+        .map((r) => ({
+          ...{ month: r.month, count: r.count || r.items.length, places: placesOf(r), items: r.items },
+          isStale: r.isStale,
+        }))
+        .filter(({ count }) => count > 0),
     total: () => order.reduce((sum, r) => sum + r.count, 0),
   }
 }

@@ -2,6 +2,7 @@ import { accessToken, call, offline, Refusal, refusalFrom, renew } from '../lib/
 import { isOnline, setOnline, untilOnline } from '../lib/connection.js'
 import { session } from '../lib/session.js'
 import { forget, recall, remember } from './memory.js'
+import { inTurn } from './turns.js'
 
 /** Files up to this size are sent whole: one request instead of three. */
 const WHOLE = 8 * 1024 * 1024
@@ -71,7 +72,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     form.append('file', new Blob([file], { type }), file.name)
     const headers = { 'Idempotency-Key': once }
     const answer = await patiently(
-      () => send('POST', `${base}/single`, form, { headers, file, onSent: onProgress, signal }),
+      () => inTurn(() => send('POST', `${base}/single`, form, { headers, file, onSent: onProgress, signal }), signal),
       signal,
     )
     return answer.data.media_id
@@ -121,7 +122,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
         const headers = { 'Content-Type': 'application/octet-stream' }
         const path = `${base}/upload/${started.upload_id}/${i}`
         const blob = file.slice(from, from + sizeOf(i))
-        await patiently(() => send('PUT', path, blob, { headers, file, onSent, signal }), signal)
+        await patiently(() => inTurn(() => send('PUT', path, blob, { headers, file, onSent, signal }), signal), signal)
         onSent(sizeOf(i))
       }
     }
