@@ -101,6 +101,8 @@ async function kinds(): Promise<Record<string, Kind>> {
   const greyJpeg = await greys().jpeg({ quality: 95 }).toBuffer()
   const broken = rgbProfile('p3', 'Display P3')
   broken.fill('x', broken.indexOf('XYZ ', 300))
+  const cutOff = rgbProfile('p3', 'Display P3')
+  cutOff.writeUInt32BE(0x1000_0000, cutOff.indexOf('desc') + 8)
   const frames = await Promise.all([plain().png().toBuffer(), plain().negate().png().toBuffer()])
   const animated = () => sharp(frames, { join: { animated: true } })
   const one = { rows: 1, columns: 1 }
@@ -118,6 +120,7 @@ async function kinds(): Promise<Record<string, Kind>> {
       source: withProfile(wideJpeg, rgbProfile('p3', 'Display P3 Gamut with sRGB Transfer')),
       ...inP3,
     },
+    'jpeg-p3-with-a-name-cut-off': { source: withProfile(wideJpeg, cutOff), ...inP3 },
     'jpeg-colors-with-grey-profile': { source: withProfile(jpeg, greyProfile(1.8)), ...opaque },
     'jpeg-colors-with-broken-profile': { source: withProfile(jpeg, broken), ...opaque },
     'jpeg-grey-with-profile-of-colors': { source: withProfile(greyJpeg, rgbProfile('adobe', 'Adobe RGB')), ...grey },
