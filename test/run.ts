@@ -1,5 +1,5 @@
 import { glob, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises'
-import { availableParallelism, tmpdir } from 'node:os'
+import { availableParallelism, tmpdir, totalmem } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openLog } from '../lib/runtime/log.ts'
@@ -54,6 +54,12 @@ async function temporaryFolder(): Promise<string> {
   return mkdtemp(join(where, `keepsake-test-${process.pid}-`))
 }
 
+/** Four more than processors, since many files wait for what they have started; fewer where there is little memory. */
+function jobsHere(): number {
+  const room = Math.floor(totalmem() / (3 * 1024 ** 3))
+  return Math.max(2, Math.min(6, availableParallelism() + 4, room))
+}
+
 const folder = await temporaryFolder()
 const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
   ? undefined
@@ -66,8 +72,7 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
 const tools = await quickTools(fileURLToPath(new URL('../.tap', import.meta.url)))
 const { seconds, totalCpu, skips, ...counts } = await runTests(files, {
-  // Two more than processors, since many files wait for what they have started; at most four, for their memory.
-  jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 2)),
+  jobs: Number(process.env['TEST_JOBS'] ?? jobsHere()),
   env: {
     ...(postgres && { KEEPSAKE_TEST_DATABASE_URL: postgres.socketUrl }),
     ...(tools && { PATH: `${tools}${delimiter}${process.env['PATH'] ?? ''}` }),
