@@ -89,10 +89,10 @@ function timeOf({ authTime, issuedAt }: TokenAge, recorded: RecordedSignIn | nul
 }
 
 /**
- * How long a refresh token that was used gets the same answer again: two tabs, or an answer that was lost. As long as a phone
- * waits for an answer before it asks again.
+ * How long a refresh token that was used gets the same answer again: two tabs, or an answer that was lost. Longer than
+ * the minute that a phone may wait for an answer before it asks again.
  */
-export const GRACE_SECONDS = 60
+export const GRACE_SECONDS = 90
 
 export type RefreshTokenState = 'new' | 'refreshing' | 'answered' | 'reused'
 

@@ -108,7 +108,7 @@ export async function isSessionOver(tx: Tx, { userId, sessionId }: Owner, lock =
 /** Forgets answers that are not given again. Returns how many; call again while it returns `batch`. */
 export async function forgetAnswers(tx: Tx, batch: number): Promise<number> {
   const { rowCount } = await tx.execute(sql`update refresh_tokens set reply = null where ctid = any(array(
-    select ctid from refresh_tokens where reply is not null and used_at < now() - interval '2 minutes' limit ${batch}))`)
+    select ctid from refresh_tokens where reply is not null and used_at < now() - interval '3 minutes' limit ${batch}))`)
   return rowCount ?? 0
 }
 

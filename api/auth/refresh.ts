@@ -253,10 +253,16 @@ async function answerAgain(
 ): Promise<Tokens> {
   const owner = ownerOf(known)
   const isOver = !owner || !known?.reply || (await deps.db.read({}, (tx) => isSessionOver(tx, owner)))
-  if (!isOver) return openReply(token, known.reply as Buffer) as Tokens
+  if (!isOver) return later(openReply(token, known.reply as Buffer) as Tokens, known.now - (known.usedAt ?? known.now))
   const refused = unauthorized('revoked')
   await recordRefused(deps, context, refused, owner)
   throw refused
+}
+
+/** An answer says how long its tokens last from when it was made. */
+const later = (tokens: Tokens, seconds: number): Tokens => {
+  const left = (lifetime: number) => Math.max(1, lifetime - Math.floor(seconds))
+  return { ...tokens, expires_in: left(tokens.expires_in), refresh_expires_in: left(tokens.refresh_expires_in) }
 }
 
 /** A used token comes again: two have it, and which of them is the person cannot be told. */

@@ -70,7 +70,7 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     operationId: 'refreshTokens',
     tags,
     summary: 'Exchange a refresh token for new tokens',
-    description: `${deprecated} A refresh token that was replaced gets the same answer for a minute, for two tabs and for answers that were lost; using it later ends the session. ${OUTAGE}`,
+    description: `${deprecated} A refresh token that was replaced gets the same answer for 90 seconds, for two tabs and for answers that were lost; using it later ends the session. ${OUTAGE}`,
     deprecated: true,
     limit: 'refresh',
     // As a hash: a token is long, and the counters of the process keep its key.

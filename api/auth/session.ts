@@ -41,7 +41,7 @@ export const Tokens = z
     expires_in: seconds(),
     refresh_token: z.string().nullable().meta({
       description:
-        'To be kept in place of the one before. Using one that was replaced gets the same answer for a minute, and then ends the session. Null if the identity provider issues none',
+        'To be kept in place of the one before. Using one that was replaced gets the same answer for 90 seconds, and then ends the session. Null if the identity provider issues none',
     }),
     refresh_expires_in: seconds(),
     id_token: z.string().nullable(),

@@ -44,7 +44,10 @@ export interface UsersOptions {
   isErased(tx: Tx, userId: Uuid): Promise<boolean>
 }
 
-/** Whether the closing of the account has ended the sign-in, which had not been signed out before. */
+/**
+ * Whether the closing of the account has ended the sign-in, which had not been signed out before. That cannot be told any more
+ * once the erasure has deleted the sign-ins.
+ */
 const isClosedWith = ({ closedAt, signIn }: UserState): boolean =>
   closedAt !== null && (signIn === null || signIn.endedAt === null || signIn.endedAt >= closedAt)
 

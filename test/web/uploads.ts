@@ -92,6 +92,7 @@ t.test('a few bodies are sent at once, so that other requests find a connection'
   await t.rejects(first[2], { message: 'lost' })
   await new Promise(setImmediate)
   t.equal(under.length, 5, 'a failed one makes room, and a stopped one takes none')
+  await t.rejects(inTurn(work, stop.signal), { message: 'cancelled' })
   for (const one of under) one.resolve('sent')
   t.equal(await fifth, 'sent')
   const again = Array.from({ length: 5 }, () => inTurn(work, signal))

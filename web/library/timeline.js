@@ -33,7 +33,7 @@ export function newTimeline() {
     const before = new Map(order.map(({ month, count }) => [month, count]))
     for (const record of records.values()) record.count = 0
     for (const { month, count } of months) recordOf(month).count = count
-    for (const record of [...records.values()]) if (record.count === 0) forget(record)
+    for (const record of [...records.values()]) if (record.count === 0) empty(record)
     for (const record of order) compare(record, before.get(record.month))
   }
 
@@ -62,8 +62,11 @@ export function newTimeline() {
     order = [...records.values()].sort((a, b) => (a.month < b.month ? 1 : -1))
   }
 
-  function forget(record) {
+  /** A walk through pages of what stands elsewhere goes on from the mark that it has left there. */
+  function empty(record) {
     for (const m of record.items) monthById.delete(m.media_id)
+    record.items = []
+    if (record.mark !== undefined) return
     records.delete(record.month)
     sort()
   }

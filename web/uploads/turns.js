@@ -1,6 +1,6 @@
 /**
  * Browsers open six connections to an origin over HTTP/1.1. The stream of changes has one of them, and one is left for the
- * rest of the page: a request that waits for a connection would be given up as lost.
+ * rest of the page: a request that waits for a connection would be given up as lost. A merge takes one as well, for minutes.
  */
 const AT_ONCE = 4
 
@@ -9,8 +9,10 @@ const waiting = []
 
 /** Does `work` when fewer than four are under way. Rejects when `signal` is aborted before that. */
 export async function inTurn(work, signal) {
+  signal.throwIfAborted()
   await turn(signal)
   try {
+    signal.throwIfAborted()
     return await work()
   } finally {
     const next = waiting.shift()

@@ -72,7 +72,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     form.append('file', new Blob([file], { type }), file.name)
     const headers = { 'Idempotency-Key': once }
     const answer = await patiently(
-      () => inTurn(() => send('POST', `${base}/single`, form, { headers, file, onSent: onProgress, signal }), signal),
+      () => ownTurn(() => send('POST', `${base}/single`, form, { headers, file, onSent: onProgress, signal }), signal),
       signal,
     )
     return answer.data.media_id
@@ -87,7 +87,10 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     await sendMissing(started, signal)
     const body = { upload_id: started.upload_id }
     const more = { answerMs: ANSWER_MS }
-    const merged = await patiently(() => call('POST', `${base}/merge`, body, undefined, more), signal)
+    const merged = await patiently(
+      () => ownTurn(() => call('POST', `${base}/merge`, body, undefined, more), signal),
+      signal,
+    )
     return merged.media_id
   }
 
@@ -122,7 +125,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
         const headers = { 'Content-Type': 'application/octet-stream' }
         const path = `${base}/upload/${started.upload_id}/${i}`
         const blob = file.slice(from, from + sizeOf(i))
-        await patiently(() => inTurn(() => send('PUT', path, blob, { headers, file, onSent, signal }), signal), signal)
+        await patiently(() => ownTurn(() => send('PUT', path, blob, { headers, file, onSent, signal }), signal), signal)
         onSent(sizeOf(i))
       }
     }
@@ -134,6 +137,17 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     }
   }
 
+  function requireOwn() {
+    if (session()?.id !== of) throw new Refusal(401, 'UNAUTHORIZED', 'The session has ended.')
+  }
+
+  /** While it waited for its turn, another person may have signed in. */
+  const ownTurn = (work, signal) =>
+    inTurn(() => {
+      requireOwn()
+      return work()
+    }, signal)
+
   /**
    * Repeats what a repeat can help. A request that came too soon is no failure: it waits as long as the API asks. A lost
    * connection is none either, however long it lasts.
@@ -141,7 +155,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   async function patiently(work, signal) {
     const tries = { failed: 1, lost: 1 }
     for (;;) {
-      if (session()?.id !== of) throw new Refusal(401, 'UNAUTHORIZED', 'The session has ended.')
+      requireOwn()
       try {
         return await work()
       } catch (error) {

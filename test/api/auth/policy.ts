@@ -81,14 +81,14 @@ t.test('a sign-in is named by sid, then by origin_jti, then by its time', async 
   t.equal(signInOf({ sid: null, originJti: null, authTime: undefined }), null)
 })
 
-t.test('a refresh token is used once, answered again for a minute, and reused after that', async (t) => {
+t.test('a refresh token is used once, answered again for 90 seconds, and reused after that', async (t) => {
   const states: [Parameters<typeof stateOfRefreshToken>[0], string][] = [
     [undefined, 'new'],
     [{ refreshingUntil: null, usedAt: null }, 'new'],
     [{ refreshingUntil: 1001, usedAt: null }, 'refreshing'],
     [{ refreshingUntil: 1000, usedAt: null }, 'new'],
-    [{ refreshingUntil: null, usedAt: 940 }, 'answered'],
-    [{ refreshingUntil: null, usedAt: 939.9 }, 'reused'],
+    [{ refreshingUntil: null, usedAt: 910 }, 'answered'],
+    [{ refreshingUntil: null, usedAt: 909.9 }, 'reused'],
   ]
   for (const [known, state] of states) t.equal(stateOfRefreshToken(known, 1000), state)
 })

@@ -43,7 +43,7 @@ const login = (password = user.password, email = user.email, port = api.port) =>
   post('/v1/api/auth/login', { email, password, device_name: 'Test' }, undefined, port)
 const refresh = (refresh_token: string) => post('/v1/api/auth/refresh', { refresh_token })
 const logout = (token: string, body: unknown = {}) => post('/v1/api/auth/logout', body, token)
-const graceIsOver = () => admin.query(`update refresh_tokens set used_at = used_at - interval '61 seconds'`)
+const graceIsOver = () => admin.query(`update refresh_tokens set used_at = used_at - interval '91 seconds'`)
 const audited = async (action: string) =>
   (await admin.query('select * from audit_log where action = $1 order by occurred_at', [action])).rows
 
