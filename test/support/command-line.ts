@@ -1,16 +1,17 @@
 import { runCommandLine } from '../../api/command-line.ts'
 
+// biome-ignore lint/suspicious/noExplicitAny: answers and lines differ by command; a test reads a field and fails if it is missing
+type Parsed = any
+
 export interface Outcome {
   code: number
-  // biome-ignore lint/suspicious/noExplicitAny: answers differ by operation; a test reads a field and fails if it is missing
-  out: any
+  out: Parsed
   err: string
 }
 
 export interface Printed extends Outcome {
   /** What was printed before the result, a line each. */
-  // biome-ignore lint/suspicious/noExplicitAny: each command prints lines of its own; a test reads a field and fails if it is missing
-  lines: any[]
+  lines: Parsed[]
 }
 
 /** A command of an administrator, run in this process. Its output is parsed unless it is no JSON. */

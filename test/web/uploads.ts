@@ -2,8 +2,15 @@ import t, { type Test } from 'tap'
 
 /** Sending of bytes: no browser is needed for it. */
 
-t.intercept(globalThis, 'localStorage', { value: { getItem: () => null } })
-const { send } = await import(new URL('../../web/uploads/upload.js', import.meta.url).href)
+const kept = new Map<string, string>()
+t.intercept(globalThis, 'localStorage', {
+  value: {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, text: string) => void kept.set(key, text),
+    removeItem: (key: string) => void kept.delete(key),
+  },
+})
+const { send, uploadOf } = await import(new URL('../../web/uploads/upload.js', import.meta.url).href)
 const { inTurn } = await import(new URL('../../web/uploads/turns.js', import.meta.url).href)
 
 /** A request of a browser, as far as the page uses it; what happens to it is up to `begun`. */
@@ -106,4 +113,26 @@ t.test('a few bodies are sent at once, so that other requests find a connection'
     await Promise.all(again),
     Array.from({ length: 5 }, () => 'sent'),
   )
+})
+
+t.test('a file that waits for its turn is not sent once another person has signed in', async (t) => {
+  let sent = 0
+  requests(t, (request) => {
+    sent++
+    request.answer()
+  })
+  const signIn = (id: string) => kept.set('keepsake.session', JSON.stringify({ id, access: `of ${id}` }))
+  signIn('a')
+  const held = Promise.withResolvers<void>()
+  const others = Array.from({ length: 4 }, () => inTurn(() => held.promise, new AbortController().signal))
+  const nothing = () => {}
+  const photo = new File(['photo'], 'photo.jpg')
+  const told = { onProgress: nothing, onResume: nothing, onWait: nothing }
+  const waits = uploadOf({ of: 'a', org: 'org_1', file: photo, type: 'image/jpeg', key: 'photo', ...told }).run()
+  await new Promise(setImmediate)
+  signIn('b')
+  held.resolve()
+  await t.rejects(waits, { status: 401, message: 'The session has ended.' })
+  await Promise.all(others)
+  t.equal(sent, 0)
 })
