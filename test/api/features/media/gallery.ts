@@ -62,7 +62,7 @@ const image = (id: Uuid, change: Partial<ImageManifest['source']> = {}): ImageMa
       height: 4032,
       orientation: 6,
       isAnimated: false,
-      capturedAt: '2019-12-31T23:30:00-02:00',
+      capturedAt: '2019-12-31T23:30:00.250-02:00',
       camera: { make: 'Apple', model: 'iPhone 15' },
       location: { latitude: 48.1, longitude: 11.5 },
       exif: { ExposureTime: '1/120', ISO: '64' },
@@ -249,7 +249,7 @@ t.test('metadata of a picture are whole, and the place is for its uploader and a
   const { conversion, ...rest } = await get()
   t.strictSame(rest, {
     media_id: formatId('media', id),
-    captured_at: '2020-01-01T01:30:00.000Z',
+    captured_at: '2020-01-01T01:30:00.250Z',
     width: 3024,
     height: 4032,
     duration_sec: null,
