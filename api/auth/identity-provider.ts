@@ -13,7 +13,12 @@ const TokenReply = z.object({
   expires_in: z.int().positive(),
   /** Without one in the answer to a refresh, the token that was sent stays valid (RFC 6749 §6). */
   refresh_token: z.string().min(1).optional(),
-  refresh_expires_in: z.int().positive().optional(),
+  /** Keycloak says 0 of a token that does not expire with a session (scope `offline_access`): as if it said nothing. */
+  refresh_expires_in: z
+    .int()
+    .nonnegative()
+    .optional()
+    .transform((seconds) => seconds || undefined),
   id_token: z.string().optional(),
 })
 export type TokenReply = z.infer<typeof TokenReply>

@@ -234,6 +234,8 @@ t.test('an identity provider that misbehaves', async (t) => {
 
   json(200, await tokens())
   t.match((await signIn()).json.data, { id_token: null, session_id: /^ses_/, refresh_expires_in: 604800 })
+  json(200, { ...(await tokens()), refresh_expires_in: 0 })
+  t.match((await signIn()).json.data, { refresh_expires_in: 604800 }, 'an offline token of Keycloak')
 
   // The access token says nothing of the sign-in, the ID token does: it began before the sign-out.
   const sub = newUuid()
