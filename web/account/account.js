@@ -21,7 +21,7 @@ const STAYS = [
 
 /** The person's own account. */
 export function Account({ me }) {
-  const open = () => openDialog((close) => html`<${DeleteDialog} onClose=${close} />`)
+  const open = () => openDialog((close) => html`<${DeleteDialog} me=${me} onClose=${close} />`)
   return html`
     <section class="view-account" aria-label="Account">
       <${Intro} title="Account" text=${[me.display_name, me.email].filter(Boolean).join(', ')} />
@@ -37,13 +37,13 @@ export function Account({ me }) {
     </section>`
 }
 
-function DeleteDialog({ onClose }) {
+function DeleteDialog({ me, onClose }) {
   const form = useForm({
     initial: { confirmation: '' },
     check: ({ confirmation }) =>
       confirmation.trim().toLowerCase() === WORDS ? {} : { confirmation: `Type “${WORDS}”.` },
     async save(_, keyFor) {
-      const body = { confirm: true }
+      const body = { user_id: me.user_id, confirm: true }
       await call('POST', '/gdpr/anonymize', body, keyFor(['/gdpr/anonymize', body])).catch((error) => {
         throw error.code === 'CONFLICT' ? new Error(lastOwner(error)) : error
       })
