@@ -107,6 +107,31 @@ t.test('who may view or edit a namespace may view or edit TranscodeJobs in it', 
   t.equal(await may('stranger', 'list'), 'no')
 })
 
+t.test('a policy keeps what a person has set, unless the values set it, and outlives its target', async (t) => {
+  const name = 'demo-keepsake-media-trash'
+  const upgrade = (...args: string[]) => helm('upgrade', 'demo', CHART, ...INSTALLABLE, ...args)
+  const patch = (spec: object) =>
+    plane.kubectl('patch', 'rp', name, '-n', NAMESPACE, '--type=merge', '-p', JSON.stringify({ spec }))
+  await eventually('the policies', async () => {
+    await upgrade()
+    return (await plane.kubectl('get', 'rp', '-n', NAMESPACE, '-o', 'name')).includes(name)
+  })
+  await patch({ suspend: true })
+  await t.resolves(upgrade())
+  const rules = [{ after: 'P90D', action: 'purge' }]
+  await patch({ rules })
+  await t.rejects(upgrade(), /conflict with "kubectl-patch"/)
+  const told = ['--set-json', `retention.policies.MediaTrash.rules=${JSON.stringify(rules)}`]
+  t.notMatch(await upgrade(...told), /not one of retention.targets/, 'equal fields are no conflict')
+  const spec = ['-n', NAMESPACE, '-o', 'jsonpath={.spec.suspend} {.spec.rules[*].after}']
+  t.equal(await plane.kubectl('get', 'rp', name, ...spec), 'true P90D')
+  const notes = await upgrade('--set-json', 'retention.targets=["AuditLog"]')
+  t.match(notes, `kubectl --namespace ${NAMESPACE} delete retentionpolicy ${name}`)
+  t.notMatch(notes, /AuditLog is not one of retention.targets/)
+  t.equal(await plane.kubectl('get', 'rp', name, ...spec), 'true P90D', 'which Helm has kept')
+  await plane.kubectl('delete', 'rp', '--all', '-n', NAMESPACE)
+})
+
 t.test('custom resources survive an uninstall, and the next install takes them over', async (t) => {
   await helm('uninstall', 'demo')
   await t.resolves(plane.kubectl('get', 'tj', 'holiday', '-n', NAMESPACE), 'still there')
