@@ -380,6 +380,7 @@ t.test('helm test looks with the eyes of the worker', async (t) => {
     '--set-json',
     `worker.extraEnv=[${JSON.stringify(ca)}]`,
   ]
+  t.notMatch(await notes(), /delete customresourcedefinition/, 'which other releases would lose')
   const all = await render('--values', MINIMAL, ...nats)
   const worker = all.find((d) => d.metadata.name === 'demo-keepsake-worker' && d.kind === 'Deployment')
   const [tested] = all.find(({ kind }) => kind === 'Pod')?.spec?.containers ?? []
