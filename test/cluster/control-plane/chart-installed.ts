@@ -189,6 +189,23 @@ t.test('an install whose migrations do not end makes nothing, and is simply trie
   await helm('uninstall', 'demo')
   await t.rejects(helm('install', 'demo', CHART, '--values', MINIMAL, '--timeout', '4s'), /pre-install/)
   t.equal(await names(), '')
+
+  const migrate = ['-n', NAMESPACE, '-l', 'app.kubernetes.io/component=migrate']
+  const job = (field: string) => plane.kubectl('get', 'jobs', ...migrate, '-o', `jsonpath={.items[*].${field}}`)
+  const [uid, pod] = [await job('metadata.uid'), (await plane.kubectl('get', 'pods', ...migrate, '-o', 'name')).trim()]
+  const shows = async (phase: string, ready: boolean) => {
+    const status = { phase, conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }] }
+    const merge = ['--subresource=status', '--type=merge', '-p', JSON.stringify({ status })]
+    await plane.kubectl('patch', pod, '-n', NAMESPACE, ...merge)
+    await eventually('the Job that sees it', async () => (await job('status.ready')) === (ready ? '1' : '0'))
+  }
+  await shows('Running', true)
+  const again = ['upgrade', '--install', 'demo', CHART, '--values', MINIMAL, '--timeout', '4s']
+  await t.rejects(helm(...again), /still running in the Job demo-keepsake-migrate/, 'one that works is not interrupted')
+  t.equal(await job('metadata.uid'), uid)
+  await shows('Pending', false)
+  await t.rejects(helm(...again), /pre-install|pre-upgrade/)
+  t.not(await job('metadata.uid'), uid, 'one that waits for something is replaced')
   await helm('upgrade', '--install', 'demo', CHART, ...INSTALLABLE)
   t.match(await names(), /deployment.apps\/demo-keepsake-api/)
 })
