@@ -166,6 +166,7 @@ export const RetentionPolicyStatus = z.object({
   active: z.string().max(63).optional().describe('Name of the run that runs now'),
   nextRun: time().optional().describe('Time at which the next run starts'),
   lastRun: RunRecord.optional().describe('The last run that ended'),
+  lastFinished: time().optional().describe('Time at which the last run that finished its work ended, without dry runs'),
   runs: z
     .array(RunRecord)
     .max(10)

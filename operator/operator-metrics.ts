@@ -168,11 +168,10 @@ function retentionMetrics(registry: Registry) {
       )
       gauge(
         'keepsake_retention_last_finished_timestamp_seconds',
-        'When the last run of the policy that finished its work ended',
-        ({ status }) => {
-          const finished = status?.runs?.find((run) => run.ended === 'Finished')?.finished
-          return finished === undefined ? undefined : Date.parse(finished) / 1000
-        },
+        'When the last run of the policy that finished its work ended, without dry runs; before the first, when the policy was created',
+        // An alarm on an age does not see a series that is missing.
+        ({ metadata, status }) =>
+          Date.parse(status?.lastFinished ?? metadata.creationTimestamp ?? '') / 1000 || undefined,
       )
     },
   }

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import type * as z from 'zod'
 import { type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
@@ -23,6 +24,8 @@ export interface Session {
   issuer: string | undefined
   /** Opened when it is needed: most commands need no store. */
   store(): Promise<ObjectStore>
+  /** Standard input. */
+  input(): Readable
   /** Prints a line of JSON before the result, for what may be too much to hold in memory. */
   print(line: object): void
   /** A part of the environment that only some commands need. */

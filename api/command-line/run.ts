@@ -1,4 +1,5 @@
 import { extname } from 'node:path'
+import type { Readable } from 'node:stream'
 import { parseArgs } from 'node:util'
 import * as z from 'zod'
 import { Problem } from '../../lib/contract/problem.ts'
@@ -69,6 +70,8 @@ function understand(commands: Commands, argv: readonly string[]) {
 export interface Terminal {
   out(text: string): void
   err(text: string): void
+  /** Standard input of the process, unless given. */
+  input?: Readable
 }
 
 /** Runs one command of an administrator and returns the exit status; see the help text for both. */
@@ -117,7 +120,8 @@ async function execute(
   try {
     const settings: Session['settings'] = (schema) => loadConfig(schema, env)
     const print = (line: object) => terminal.out(`${JSON.stringify(line)}\n`)
-    return await command.run({ db, issuer: config.AUTH_ISSUER, store, print, settings }, args, options)
+    const input = () => terminal.input ?? process.stdin
+    return await command.run({ db, issuer: config.AUTH_ISSUER, store, input, print, settings }, args, options)
   } finally {
     await opened?.close()
     await db.close()

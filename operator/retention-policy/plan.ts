@@ -277,6 +277,7 @@ function statusOf(seen: Seen, state: State): RetentionPolicyStatus {
   const observedGeneration = policy.metadata.generation ?? 0
   const condition = { type: 'Ready', ...ready, message: ready.message.slice(0, 1024), observedGeneration }
   const lastRun = endedNow(state)[0] ?? old.lastRun
+  const lastFinished = lastFinishedOf(old, endedNow(state))
   const nextRun = nextOf(seen, state)
   return {
     observedGeneration,
@@ -288,9 +289,17 @@ function statusOf(seen: Seen, state: State): RetentionPolicyStatus {
     ...(isRunning && { active: open.metadata.name }),
     ...(nextRun && { nextRun: timeOf(nextRun) }),
     ...(lastRun && { lastRun }),
+    ...(lastFinished !== undefined && { lastFinished }),
     ...(runs.length > 0 && { runs }),
     ...(errors && errors.length > 0 && { errors }),
   }
+}
+
+const hasCarriedOut = ({ ended, dryRun }: RunRecord): boolean => ended === 'Finished' && !dryRun
+
+/** Not only in `runs`, which ten others push it out of. A status of an earlier version has it there alone. */
+function lastFinishedOf({ lastFinished, runs = [] }: RetentionPolicyStatus, ended: readonly RunRecord[]) {
+  return ended.find(hasCarriedOut)?.finished ?? lastFinished ?? runs.find(hasCarriedOut)?.finished
 }
 
 /** The answer is written when it is known: that of a run that starts, with the run. */

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import { runCommandLine } from '../../api/command-line.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers and lines differ by command; a test reads a field and fails if it is missing
@@ -15,7 +16,11 @@ export interface Printed extends Outcome {
 }
 
 /** A command of an administrator, run in this process. Its output is parsed unless it is no JSON. */
-export async function commandLine(args: string[], env: Record<string, string | undefined>): Promise<Printed> {
+export async function commandLine(
+  args: string[],
+  env: Record<string, string | undefined>,
+  input?: Readable,
+): Promise<Printed> {
   let [out, err] = ['', '']
   const terminal = {
     out: (text: string) => {
@@ -24,6 +29,7 @@ export async function commandLine(args: string[], env: Record<string, string | u
     err: (text: string) => {
       err += text
     },
+    ...(input && { input }),
   }
   const code = await runCommandLine(args, terminal, env)
   if (!out.startsWith('{')) return { code, out, lines: [], err }

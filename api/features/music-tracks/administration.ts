@@ -1,6 +1,7 @@
 import { formatId } from '../../../lib/contract/ids.ts'
 import { type Commands, idOf, textOf, UsageError } from '../../command-line/command.ts'
 import { addTrack, retireTrack } from './commands.ts'
+import { withInput } from './input.ts'
 import { listTracks } from './queries.ts'
 
 /** Commands of administrators. */
@@ -10,16 +11,19 @@ export const musicTrackCommands: Commands = {
     options: { title: 'string', license: 'string', attribution: 'string' },
     help: [
       'track add FILE --title TITLE --license LICENSE --attribution ATTRIBUTION',
-      'offer an audio file as music for highlights; users are shown all three texts',
+      'offer an audio file as music for highlights; users are shown all three texts.',
+      'FILE -: read it from standard input',
     ],
-    async run({ db, store }, [file = ''], options) {
+    async run({ db, store, input }, [file = ''], options) {
       const title = textOf(options, 'title')
       const license = textOf(options, 'license')
       const attribution = textOf(options, 'attribution')
       if (title === undefined || license === undefined || attribution === undefined) {
         throw new UsageError('track add needs --title, --license and --attribution')
       }
-      return shown(await addTrack(db, await store(), { file, title, license, attribution }))
+      const opened = await store()
+      const add = (path: string) => addTrack(db, opened, { file: path, title, license, attribution })
+      return shown(file === '-' ? await withInput(input(), add) : await add(file))
     },
   },
   'track list': {

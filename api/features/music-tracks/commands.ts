@@ -19,7 +19,7 @@ export interface NewTrack {
   attribution: string
 }
 
-const MAX_BYTES = 200 * 1024 ** 2
+export const MAX_BYTES = 200 * 1024 ** 2
 
 /**
  * For administrators, as keepsake_worker: offers a music track for highlights. The file first, then the row: if the
@@ -64,9 +64,11 @@ async function sizeOf(file: string): Promise<number> {
     throw new Problem('NOT_FOUND', `There is no file ${file}`, { cause })
   })
   if (!found.isFile()) throw new Problem('UNSUPPORTED_MEDIA', `${file} is not a file`)
-  if (found.size > MAX_BYTES) throw new Problem('FILE_TOO_LARGE', 'The file is larger than 200 MiB')
+  if (found.size > MAX_BYTES) throw tooLarge()
   return found.size
 }
+
+export const tooLarge = () => new Problem('FILE_TOO_LARGE', 'The file is larger than 200 MiB')
 
 const audit = (tx: Tx, resourceId: Uuid, details: AuditDetails) =>
   insertAudit(tx, {

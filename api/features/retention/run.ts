@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import type { RetentionResult, RetentionRun } from '../../../lib/contract/retention.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
-import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
+import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
+import { isBehindStore } from '../../audit/restores.ts'
 import type { Tx } from '../../db/db.ts'
 import { judgeAmount, judgeClocks, type Refusal } from '../../retention/guard-plan.ts'
 import type { Due, RetentionTarget } from '../../retention/target.ts'
@@ -36,8 +37,13 @@ export async function carryOut(deps: RunDeps, target: RetentionTarget, run: Rete
   }
 }
 
-async function afterStall({ db, log }: RunDeps, run: RetentionRun, stallMs: number): Promise<RetentionResult> {
-  const reason = `A process ended because nothing had come to an end for ${Math.round(stallMs / 60_000)} minutes`
+function afterStall(deps: RunDeps, run: RetentionRun, stallMs: number): Promise<RetentionResult> {
+  const minutes = Math.round(stallMs / 60_000)
+  return stopped(deps, run, `A process ended because nothing had come to an end for ${minutes} minutes`)
+}
+
+/** The process ends without an end of the run, so that the Job makes another one. */
+async function stopped({ db, log }: RunDeps, run: RetentionRun, reason: string): Promise<RetentionResult> {
   log.error({ run: run.run }, reason)
   const looked = db.read({}, (tx) => resultOf(tx, run.run)).catch(() => undefined)
   const row = await Promise.race([looked, sleep(LAST_LOOK_MS, undefined, { ref: false })])
@@ -51,6 +57,8 @@ async function carryOutWatched(
   watch: Watch,
 ): Promise<RetentionResult> {
   const { db, log } = deps
+  const doubt = await doubtAbout(deps)
+  if (doubt !== undefined) return stopped(deps, run, doubt)
   const begun = await begin(deps, target, run)
   if ('refusal' in begun) {
     log.warn({ run: run.run, ended: begun.refusal.ended }, begun.refusal.reason)
@@ -61,6 +69,21 @@ async function carryOutWatched(
   const { ended, ...more } = await (run.dryRun ? report(work) : workOff(work))
   await db.inTransaction({}, (tx) => endRun(tx, run.run, { ended, ...more }))
   return present(await db.read({}, (tx) => resultOf(tx, run.run)))
+}
+
+/**
+ * Why the database may be a backup that was just restored; undefined if it is not. Such a database lacks the legal holds that
+ * were placed after the backup, and what a run purges from the object store no restore brings back. The worker notices a restore
+ * when it starts, which is after an administrator has placed these holds again.
+ */
+async function doubtAbout({ db, store }: RunDeps): Promise<string | undefined> {
+  try {
+    if (!(await isBehindStore({ db, store }))) return undefined
+    return 'The database was restored to an earlier time, and no worker was started since; the process did nothing'
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error
+    return `The database cannot be compared with the object store: ${safeMessage(error)}`.slice(0, 512)
+  }
 }
 
 /** What is due, by the time at which the run began; or why it does not begin. */

@@ -33,7 +33,7 @@ export interface ReflectSource<T> {
 }
 
 export interface ReflectorTimes {
-  /** A watch without events for this long is dead: bookmarks arrive about once a minute. */
+  /** A watch without events for this long is dead: bookmarks arrive about once a minute. So is a list that brings nothing more. */
   idleMs: number
   /** Lists all objects again after this time, in case the server missed an event. */
   relistMs: number
@@ -127,9 +127,23 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
   }
 
   async #listAll(): Promise<void> {
+    const listing = new AbortController()
+    const silence = new ClusterError('Unavailable', 'The list fell silent')
+    const idle = setTimeout(() => listing.abort(silence), this.#times.idleMs)
+    try {
+      await this.#readAll(AbortSignal.any([listing.signal, this.#stop.signal]), () => idle.refresh())
+    } catch (error) {
+      throw listing.signal.aborted ? silence : error
+    } finally {
+      clearTimeout(idle)
+    }
+  }
+
+  async #readAll(signal: AbortSignal, onEvent: () => void): Promise<void> {
     const seen = new Set<string>()
     let resourceVersion = ''
-    for await (const event of this.#everything()) {
+    for await (const event of this.#everything(signal)) {
+      onEvent()
       const { object } = event
       if (event.type === 'BOOKMARK') resourceVersion = event.object.metadata.resourceVersion
       else if (event.type === 'DELETED') this.#drop(event.object, seen)
@@ -150,8 +164,7 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
   }
 
   /** All objects, then the bookmark to watch from. */
-  async *#everything(): AsyncGenerator<WatchEvent<T>> {
-    const { signal } = this.#stop
+  async *#everything(signal: AbortSignal): AsyncGenerator<WatchEvent<T>> {
     if (this.#source.snapshot && !this.#inPages) {
       try {
         yield* this.#source.snapshot(signal)

@@ -107,6 +107,31 @@ t.test('who may view or edit a namespace may view or edit TranscodeJobs in it', 
   t.equal(await may('stranger', 'list'), 'no')
 })
 
+t.test('a policy keeps what a person has set, unless the values set it, and outlives its target', async (t) => {
+  const name = 'demo-keepsake-media-trash'
+  const upgrade = (...args: string[]) => helm('upgrade', 'demo', CHART, ...INSTALLABLE, ...args)
+  const patch = (spec: object) =>
+    plane.kubectl('patch', 'rp', name, '-n', NAMESPACE, '--type=merge', '-p', JSON.stringify({ spec }))
+  await eventually('the policies', async () => {
+    await upgrade()
+    return (await plane.kubectl('get', 'rp', '-n', NAMESPACE, '-o', 'name')).includes(name)
+  })
+  await patch({ suspend: true })
+  await t.resolves(upgrade())
+  const rules = [{ after: 'P90D', action: 'purge' }]
+  await patch({ rules })
+  await t.rejects(upgrade(), /conflict with "kubectl-patch"/)
+  const told = ['--set-json', `retention.policies.MediaTrash.rules=${JSON.stringify(rules)}`]
+  t.notMatch(await upgrade(...told), /not one of retention.targets/, 'equal fields are no conflict')
+  const spec = ['-n', NAMESPACE, '-o', 'jsonpath={.spec.suspend} {.spec.rules[*].after}']
+  t.equal(await plane.kubectl('get', 'rp', name, ...spec), 'true P90D')
+  const notes = await upgrade('--set-json', 'retention.targets=["AuditLog"]')
+  t.match(notes, `kubectl --namespace ${NAMESPACE} delete retentionpolicy ${name}`)
+  t.notMatch(notes, /AuditLog is not one of retention.targets/)
+  t.equal(await plane.kubectl('get', 'rp', name, ...spec), 'true P90D', 'which Helm has kept')
+  await plane.kubectl('delete', 'rp', '--all', '-n', NAMESPACE)
+})
+
 t.test('custom resources survive an uninstall, and the next install takes them over', async (t) => {
   await helm('uninstall', 'demo')
   await t.resolves(plane.kubectl('get', 'tj', 'holiday', '-n', NAMESPACE), 'still there')
@@ -164,6 +189,23 @@ t.test('an install whose migrations do not end makes nothing, and is simply trie
   await helm('uninstall', 'demo')
   await t.rejects(helm('install', 'demo', CHART, '--values', MINIMAL, '--timeout', '4s'), /pre-install/)
   t.equal(await names(), '')
+
+  const migrate = ['-n', NAMESPACE, '-l', 'app.kubernetes.io/component=migrate']
+  const job = (field: string) => plane.kubectl('get', 'jobs', ...migrate, '-o', `jsonpath={.items[*].${field}}`)
+  const [uid, pod] = [await job('metadata.uid'), (await plane.kubectl('get', 'pods', ...migrate, '-o', 'name')).trim()]
+  const shows = async (phase: string, ready: boolean) => {
+    const status = { phase, conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }] }
+    const merge = ['--subresource=status', '--type=merge', '-p', JSON.stringify({ status })]
+    await plane.kubectl('patch', pod, '-n', NAMESPACE, ...merge)
+    await eventually('the Job that sees it', async () => (await job('status.ready')) === (ready ? '1' : '0'))
+  }
+  await shows('Running', true)
+  const again = ['upgrade', '--install', 'demo', CHART, '--values', MINIMAL, '--timeout', '4s']
+  await t.rejects(helm(...again), /still running in the Job demo-keepsake-migrate/, 'one that works is not interrupted')
+  t.equal(await job('metadata.uid'), uid)
+  await shows('Pending', false)
+  await t.rejects(helm(...again), /pre-install|pre-upgrade/)
+  t.not(await job('metadata.uid'), uid, 'one that waits for something is replaced')
   await helm('upgrade', '--install', 'demo', CHART, ...INSTALLABLE)
   t.match(await names(), /deployment.apps\/demo-keepsake-api/)
 })

@@ -15,7 +15,7 @@ interface Document {
   apiVersion: string
   kind: string
   metadata: { name: string; namespace?: string; annotations?: Record<string, string>; labels?: Record<string, string> }
-  spec?: PodSpec & NetworkPolicySpec & { replicas?: number; template?: PodTemplate }
+  spec?: PodSpec & NetworkPolicySpec & { replicas?: number; template?: PodTemplate; podFailurePolicy?: object }
 }
 interface PodTemplate {
   metadata: { annotations?: object; labels?: Record<string, string> }
@@ -30,6 +30,7 @@ interface NetworkPolicySpec {
 interface PodSpec {
   serviceAccountName?: string
   automountServiceAccountToken?: boolean
+  activeDeadlineSeconds?: number
   volumes?: object[]
   containers?: Container[]
 }
@@ -294,6 +295,18 @@ t.test('migrations need nothing that the release itself makes', async (t) => {
   }
 })
 
+t.test('the deadline of migrations ends their pod, whose log stays, and no other attempt follows', async (t) => {
+  const { spec } = (await render('--values', MINIMAL)).find(({ kind }) => kind === 'Job') ?? {}
+  t.equal(spec?.activeDeadlineSeconds, undefined, 'a Job deletes its pod at its deadline')
+  t.equal(spec?.template?.spec.activeDeadlineSeconds, 3600)
+  t.match(spec?.podFailurePolicy, {
+    rules: [
+      { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget' }] },
+      { action: 'FailJob', onExitCodes: { containerName: 'migrate', operator: 'In', values: [137, 143] } },
+    ],
+  })
+})
+
 t.test('migrations reach a database whose certificate a private authority signed', async (t) => {
   const values = {
     podAnnotations: { 'sidecar.istio.io/inject': 'false' },
@@ -367,6 +380,7 @@ t.test('after an installation, the notes say whether mail is sent, and how to tr
       (all) => all.split('NOTES:')[1],
     )
   t.match(await notes(), 'No mail is sent')
+  t.notMatch(await notes(), /delete customresourcedefinition/, 'which other releases would lose')
   const configured = await notes('--set', 'mail.existingSecret=smtp,mail.from=Keepsake <hello@example.org>')
   t.match(configured, 'Mail comes from Keepsake <hello@example.org>.')
   t.match(configured, /exec deployment\/demo-keepsake-api -- node api\/cli\.js notifications list$/m)

@@ -2,6 +2,7 @@ import t from 'tap'
 import { CONFIRM_RUN, parseRetentionPolicy, RUN_REQUESTED } from '../../../crds/retention-policy.ts'
 import { ClusterError, JOBS, type KubeObject, PODS } from '../../../lib/runtime/kube/cluster.ts'
 import type { Pod } from '../../../operator/jobs/batch.ts'
+import { operatorMetrics } from '../../../operator/operator-metrics.ts'
 import { planRetention } from '../../../operator/retention-policy/plan.ts'
 import { aResult, EVERY_TEN, retentionWorld, template } from '../../support/retention-world.ts'
 import type { Fault } from '../../support/store-cluster.ts'
@@ -111,6 +112,42 @@ t.test('the end of a dry run says what it would have done', async (t) => {
   await w.settle()
   t.match(w.status().lastRun, { purged: 8, dryRun: true, report: 'retention/reports/x' })
   t.match(w.events.at(-1)?.note, /^Dry run trash-\d+ ended as Finished: would have moved 0 and purged 8, 80 bytes$/)
+})
+
+t.test('when a run last finished its work is known after any number of others, and before the first', async (t) => {
+  const w = retentionWorld()
+  const metric = async () => {
+    const { registry, retention } = operatorMetrics()
+    retention.watch({ list: () => [w.seen()].filter((policy) => policy !== undefined) })
+    const text = await registry.getSingleMetricAsString('keepsake_retention_last_finished_timestamp_seconds')
+    return Number(/\} (\d+)$/m.exec(text)?.[1]) * 1000
+  }
+  let slots = 0
+  const runs = async (result: Parameters<typeof aResult>[0]) => {
+    w.minutes(10 * slots++)
+    await w.settle()
+    const { name } = w.job(w.status().active).metadata
+    w.addPod(`pod-${slots}`, name)
+    w.endPod(`pod-${slots}`, aResult(result))
+    w.completeJob(name)
+    await w.settle()
+    t.match(w.status().lastRun, { name, ...result })
+  }
+  t.equal(await metric(), Date.parse(w.policy.metadata.creationTimestamp ?? ''))
+  await runs({ ended: 'StoreUnavailable' })
+  t.equal(w.status().lastFinished, undefined)
+  await runs({ ended: 'Finished' })
+  const finished = w.time.now.toISOString()
+  t.equal(w.status().lastFinished, finished)
+  for (let n = 0; n < 10; n++) await runs({ ended: 'StoreUnavailable' })
+  t.equal(
+    w.status().runs?.find(({ ended }) => ended === 'Finished'),
+    undefined,
+  )
+  w.edit({ spec: { dryRun: true } })
+  await runs({ ended: 'Finished' })
+  t.equal(w.status().lastFinished, finished, 'a dry run carries nothing out')
+  t.equal(await metric(), Math.floor(Date.parse(finished) / 1000) * 1000)
 })
 
 t.test('a run says that the node of one of its pods does not report, until it does', async (t) => {

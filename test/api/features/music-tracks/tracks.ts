@@ -1,8 +1,12 @@
 import { execFile } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { readdir, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { withInput } from '../../../../api/features/music-tracks/input.ts'
 import { pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
 import { commandLine } from '../../../support/command-line.ts'
 
@@ -58,6 +62,22 @@ t.test('the containers that browsers play are accepted, by what is in the file',
   for (const [name, type] of Object.entries(types)) {
     t.match(await cli('track', 'add', await tone(name, 1), ...texts), { code: 0, out: { mime_type: type } }, name)
   }
+})
+
+t.test('a track can be read from standard input, the only way for a file into a pod', async (t) => {
+  const path = await tone('piped.flac', 2)
+  const temporary = async () => (await readdir(tmpdir())).filter((name) => name.startsWith('keepsake-track-'))
+  const before = await temporary()
+  const piped = (input: Readable) => commandLine(['track', 'add', '-', ...texts], env, input)
+  const { size } = await stat(path)
+  t.match(await piped(createReadStream(path)), {
+    code: 0,
+    out: { mime_type: 'audio/flac', file_size_bytes: size },
+  })
+  t.match(await piped(Readable.from([])), { code: 3, err: /is no audio file/ })
+  const tooMuch = withInput(Readable.from([Buffer.alloc(8), Buffer.alloc(8)]), async () => t.fail('it is used'), 15)
+  await t.rejects(tooMuch, { code: 'FILE_TOO_LARGE' })
+  t.strictSame(await temporary(), before, 'nothing is left of the file')
 })
 
 t.test('a file that is no track is refused, and nothing of it is kept', async (t) => {

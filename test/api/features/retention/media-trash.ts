@@ -1,11 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { LATEST } from '../../../../api/audit/anchors.ts'
+import { noticeRestore } from '../../../../api/audit/restores.ts'
 import { findMediaOrTrash, listTrash } from '../../../../api/features/media/deletion/queries.ts'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
+import { exitOf } from '../../../../api/features/retention/plan.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { EXIT } from '../../../../lib/contract/job-result.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
@@ -357,6 +361,25 @@ t.test('a process that hangs gives up and says so; one that waits for its turn d
   // The second of them waits for twice as long.
   const bytesPerSecond = Math.round(next.bytes / 3 / ((2 * stallMs) / 1000))
   t.match(await carry({ bytesPerSecond }, { stallMs }), { ended: 'Finished', purged: 2 })
+})
+
+t.test('a database that was restored loses nothing until its worker has started', async (t) => {
+  const ids = await trashed(2)
+  const latest = JSON.stringify({ timeline: 1, sealed: 1_000_000, at: new Date().toISOString() })
+  await store.put(LATEST, latest, { contentType: 'application/json' })
+  const refused = await carry({ run: 'restored' })
+  t.match(refused, { ended: 'Stopped', purged: 0, reason: /^The database was restored to an earlier time/ })
+  t.equal(exitOf(refused, { aborted: false }), EXIT.transient, 'the Job makes another process')
+  t.equal(await rows(ids), 2)
+
+  const away: ObjectStore = { ...store, get: () => Promise.reject(new StoreError('Unavailable', 'away')) }
+  const unknown = { ended: 'Stopped', purged: 0, reason: 'The database cannot be compared with the object store: away' }
+  t.match(await carry({ run: 'restored' }, { store: away }), unknown, 'nor while that is not known')
+  t.equal(await rows(ids), 2)
+
+  // What the worker does when it starts.
+  await noticeRestore({ db, store })
+  t.match(await carry({ run: 'restored' }), { ended: 'Finished', purged: 2, reason: undefined }, 'the same run goes on')
 })
 
 t.test('no lease is taken after the end of the window', async (t) => {

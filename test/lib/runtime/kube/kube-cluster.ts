@@ -204,6 +204,20 @@ t.test('a watch that falls silent is opened anew, and everything is listed again
   await eventually('relist', () => api.seen.filter((r) => r.method === 'GET' && !r.query.get('watch')).length >= 2)
 })
 
+for (const streamsLists of [true, false]) {
+  t.test(`a list that falls silent is given up and repeated, ${streamsLists ? 'streamed' : 'in pages'}`, async (t) => {
+    const { api, cluster } = await open(t, { streamsLists }, { times: { ...quick, idleMs: 100 } })
+    await cluster.create(LEASES, aLease('a'))
+    // The head of an answer whose rest never comes: a server that hangs behind a proxy.
+    const match = ({ query }: { query: URLSearchParams }) => query.has(streamsLists ? 'sendInitialEvents' : 'limit')
+    api.failNext({ match, status: 200, headers: { 'content-length': '100' } })
+    const { reflection, diary, errors } = follow(cluster)
+    await reflection.synced()
+    t.match(errors[0], { reason: 'Unavailable', message: 'The list fell silent' })
+    t.strictSame(diary, ['new a 1'])
+  })
+}
+
 t.test('a failing list is repeated until it succeeds, no sooner than the server asked', async (t) => {
   const { api, cluster } = await open(t)
   const match = () => true
