@@ -3,6 +3,7 @@ import type { Tx } from '../../db/db.ts'
 import { type SQL, sql } from '../../db/orm.ts'
 import { erasures } from '../../db/schema/erasures.ts'
 import { legalHolds } from '../../db/schema/retention.ts'
+import { hasTracesIn } from '../../retention/traces-queries.ts'
 
 /**
  * Highlights `f` in which the person has anything: made by others, they are withdrawn, and a hold on who made them keeps their
@@ -14,34 +15,7 @@ const inHighlight = (userId: SQL): SQL => sql`(f.created_by = ${userId}
 const notedHighlights = (userId: SQL): SQL => sql`select r.resource_id from erasures e
   join erasure_resources r on r.erasure_id = e.id and r.kind = 'highlight' where e.user_id = ${userId}`
 
-/** Rows of the person in the organization of the hold `h`. A row that only mentions the person is found by its notification. */
-function tracesInOrganization(userId: SQL): SQL {
-  const where = (table: string, ...columns: string[]) =>
-    columns.map(
-      (column) =>
-        sql`exists (select from ${sql.identifier(table)} x where x.org_id = h.subject and x.${sql.identifier(column)} = ${userId})`,
-    )
-  return sql.join(
-    [
-      ...where('media', 'uploader_id'),
-      ...where('uploads', 'uploader_id'),
-      ...where('events', 'owner_id'),
-      ...where('event_participants', 'user_id'),
-      ...where('albums', 'owner_id'),
-      ...where('album_media', 'added_by', 'caption_by'),
-      ...where('comments', 'author_id'),
-      ...where('reactions', 'user_id'),
-      ...where('invitations', 'user_id', 'invited_by', 'responded_by'),
-      ...where('highlights', 'created_by'),
-      ...where('highlight_items', 'uploader_id'),
-      ...where('notifications', 'user_id'),
-      sql`exists (select from highlights f where f.org_id = h.subject and f.id in (${notedHighlights(userId)}))`,
-    ],
-    sql` or `,
-  )
-}
-
-/** The same in the event of the hold `h`. */
+/** Whether the person has left anything in the event of the hold `h`. */
 const tracesInEvent = (userId: SQL): SQL => sql`
   exists (select from events e where e.id = h.subject and e.owner_id = ${userId})
   or exists (select from event_participants p where p.event_id = h.subject and p.user_id = ${userId})
@@ -67,7 +41,8 @@ export async function isErasureHeld(tx: Tx, userId: Uuid): Promise<boolean> {
     select exists (select from ${legalHolds} h where h.released_at is null and case h.kind
       when 'person' then h.subject = ${id}
         or exists (select from highlights f where f.created_by = h.subject and ${inHighlight(id)})
-      when 'organization' then ${tracesInOrganization(id)}
+      when 'organization' then ${hasTracesIn(sql`h.subject`, id)}
+        or exists (select from highlights f where f.org_id = h.subject and f.id in (${notedHighlights(id)}))
       else ${tracesInEvent(id)} end) as held`)
   return rows[0]?.held ?? false
 }
