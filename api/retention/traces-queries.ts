@@ -9,7 +9,7 @@ const COLUMNS: Readonly<Record<string, readonly string[]>> = {
   album_media: ['added_by', 'caption_by'],
   comments: ['author_id'],
   reactions: ['user_id'],
-  invitations: ['user_id', 'invited_by', 'responded_by'],
+  invitations: ['user_id', 'invited_by', 'former_inviter', 'responded_by'],
   highlights: ['created_by'],
   highlight_items: ['uploader_id'],
   notifications: ['user_id'],

@@ -25,7 +25,7 @@ const tracesInEvent = (userId: SQL): SQL => sql`
   or exists (select from comments c join comment_versions v on v.comment_id = c.id left join media m on m.id = any(v.media_ids)
     where c.event_id = h.subject and (m.uploader_id = ${userId} or ${userId} = any(v.mentions)))
   or exists (select from reactions r where r.event_id = h.subject and r.user_id = ${userId})
-  or exists (select from invitations i where i.event_id = h.subject and ${userId} in (i.user_id, i.invited_by, i.responded_by))
+  or exists (select from invitations i where i.event_id = h.subject and ${userId} in (i.user_id, i.invited_by, i.former_inviter, i.responded_by))
   or exists (select from albums a left join album_media i on i.album_id = a.id left join media m on m.id = i.media_id
     where a.event_id = h.subject and ${userId} in (a.owner_id, i.added_by, i.caption_by, m.uploader_id))
   or exists (select from albums a join highlights f on f.album_id = a.id

@@ -17,6 +17,7 @@ import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
 import { anEvent } from '../../../support/events.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
+import { asInvitation } from '../../../support/invitations.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 import { aRun } from '../../../support/retention.ts'
 
@@ -255,6 +256,33 @@ async function waitsForTheEnd(t: Test, person: Person, placed: { id: Uuid }, isW
   t.equal(await heldSince(), null)
 }
 const made = archiveWorld({ admin, store, org: orgId, user: people.another.id })
+
+t.test(
+  'an erasure that waits keeps the message of a passed invitation and the sign-ins, and shows neither',
+  async (t) => {
+    const person = await aMember()
+    await sql(`insert into sessions (user_id, sid, first_seen_at) values ($1, 'phone', now())`, [person.id])
+    const event = await anEvent(api, { org, orgId, owner: people.owner })
+    const json = { email: `${newUuid()}@example.org`, message: 'Evidence' }
+    await sql(`update memberships set role = 'admin' where user_id = $1`, [person.id])
+    const { data } = await call(person, 'POST', `/api/orgs/${org}/events/${event.wireId}/invitations`, { json })
+    const id = asInvitation(data).id
+    const rowOf = async () =>
+      (await sql('select invited_by, message, former_inviter, former_message from invitations where id = $1', [id]))[0]
+    const passed = { invited_by: people.owner.id, message: null }
+    await waitsForTheEnd(t, person, await hold('person', person.id), async () => {
+      t.strictSame(await rowOf(), { ...passed, former_inviter: person.id, former_message: 'Evidence' })
+      t.equal((await sql('select from sessions where user_id = $1', [person.id])).length, 1)
+      t.equal((await call(person, 'GET', '/api/users/me')).status, 401)
+      const list = await call(people.owner, 'GET', `/api/orgs/${org}/events/${event.wireId}/invitations`)
+      t.equal(list.status, 200)
+      t.notMatch(JSON.stringify(list.data), /Evidence/)
+    })
+    t.strictSame(await rowOf(), { ...passed, former_inviter: null, former_message: null })
+    t.equal((await sql('select from sessions where user_id = $1', [person.id])).length, 0)
+  },
+)
+
 /** A highlight of another member, with its files, and of which item the person has uploaded or what. */
 async function aHighlight(column: 'uploader_id' | 'caption_by', person: Person) {
   const id = await made.aHighlight(await made.anAlbum(null), [await made.aMedia()])
