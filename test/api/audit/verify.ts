@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { writeDayFile } from '../../../api/audit/archive/day-file.ts'
 import { entryOf } from '../../../api/audit/archive/line.ts'
 import { standingOf } from '../../../api/audit/verify-plan.ts'
+import { coldKeyOf } from '../../../lib/contract/cold-key.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { archiveDay, auditWorld } from '../../support/audit.ts'
 import { testStore } from '../../support/conversion-world.ts'
@@ -299,7 +300,10 @@ t.test('archived days are proved from their objects', async (t) => {
   ])
   await undo()
 
+  await store.copy(key, coldKeyOf(key))
   await store.delete(key)
+  t.match(await log.findings(), [], 'its object moved since the backup that was restored')
+  await store.delete(coldKeyOf(key))
   await find('its object removed', [{ what: 'archive missing', object: key }, removed, removed])
   await undo()
   await admin.query('delete from audit_archives where day = $1', [day(2)])

@@ -9,6 +9,7 @@ import { dataExportWorker } from '../../../../api/features/data-exports/worker.t
 import { deleteDownloadObjects, sweepDownloads } from '../../../../api/features/downloads/downloads.ts'
 import { newSlug } from '../../../../api/features/invitations/slug.ts'
 import { FEATURES } from '../../../../api/features.ts'
+import { coldKeyOf } from '../../../../lib/contract/cold-key.ts'
 import { newUuid, parseId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { downloadsPrefix, originalKey } from '../../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../../lib/runtime/clock.ts'
@@ -349,6 +350,19 @@ t.test('what is deleted, lost or of another length while a part is made: the par
   t.strictSame((await api.keys(downloadsPrefix(me.id))).length, 1, 'what the attempts before have written is gone')
 })
 
+t.test('an original that has moved to the cold tier since the backup that was restored is in the export', async (t) => {
+  const me = await member()
+  const hot = originalKey(orgId, await original(me.id, 'a.jpg', content(1)))
+  await store.copy(hot, coldKeyOf(hot))
+  await store.deleteForGood(hot)
+  const { data } = await request(me)
+  const { counted } = working(t)
+  const ready = await until(me, data.export_id, 'completed')
+  const [files] = await Promise.all((await fetched(ready)).map(async (bytes) => (await unpack(t, bytes)).files))
+  t.ok([...(files?.keys() ?? [])].some((path) => path.endsWith('/a.jpg')))
+  t.notOk(counted.includes('data_export_missing_total'))
+})
+
 t.test('where many originals are lost, the part begins again once for all of them', async (t) => {
   const me = await member()
   const ids: Uuid[] = []
@@ -372,7 +386,7 @@ t.test('where many originals are lost, the part begins again once for all of the
     [...(files?.keys() ?? [])].filter((path) => path.startsWith('2026/')).map((path) => path.slice(-5)),
     ['0.jpg'],
   )
-  t.equal(misses, 1)
+  t.equal(misses, 2, 'of one original, in either tier')
   t.equal(counted.filter((name) => name === 'data_export_missing_total').length, 39)
 })
 
