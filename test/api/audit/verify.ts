@@ -302,7 +302,7 @@ t.test('archived days are proved from their objects', async (t) => {
 
   await store.copy(key, coldKeyOf(key))
   await store.delete(key)
-  t.match(await log.findings(), [], 'its object moved since the backup that was restored')
+  t.strictSame(await log.findings(), [], 'its object moved since the backup that was restored')
   await store.delete(coldKeyOf(key))
   await find('its object removed', [{ what: 'archive missing', object: key }, removed, removed])
   await undo()
