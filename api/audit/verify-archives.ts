@@ -1,4 +1,5 @@
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
+import { eitherTier } from '../../lib/runtime/object-store/either-tier.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
 import type { AuditArchiveRow } from '../db/schema/audit-archive.ts'
@@ -66,7 +67,7 @@ export async function openArchives(
   async function proved(row: AuditArchiveRow) {
     const entries: [StoredEntry, Buffer | undefined][] = []
     try {
-      for await (const page of proveFile(store, row)) {
+      for await (const page of proveFile(eitherTier(store), row)) {
         const canonical = await db.read({}, (tx) => canonicalOf(tx, page))
         for (const entry of page) entries.push([entry, canonical.get(entry.id)])
       }

@@ -143,7 +143,6 @@ export async function findUnlinked(tx: Tx, day: Day): Promise<{ waiting: number;
 export interface LogState {
   sealed: number
   timeline: number
-  closedUntil: Day
   today: Day
   /** By the clock of retention. */
   retentionDay: Day
@@ -156,12 +155,11 @@ export async function readState(tx: Tx): Promise<LogState> {
   const { rows } = await tx.execute<{
     sealed: string
     timeline: number
-    closed_until: Day
     today: Day
     retention_day: Day
     oldest: Day | null
     newest: Day | null
-  }>(sql`select sealed::text, timeline, closed_until::text, (now() at time zone 'UTC')::date::text as today,
+  }>(sql`select sealed::text, timeline, (now() at time zone 'UTC')::date::text as today,
       (app_now() at time zone 'UTC')::date::text as retention_day, days.oldest::text, days.newest::text
     from audit_cursor, (select min(oldest) as oldest, max(newest) as newest from (
       select (min(occurred_at) at time zone 'UTC')::date as oldest, (max(occurred_at) at time zone 'UTC')::date as newest
@@ -170,14 +168,24 @@ export async function readState(tx: Tx): Promise<LogState> {
       union all select min(day), max(day) from audit_archives) known) days`)
   const [row] = rows
   if (!row) throw new Error('audit_cursor has no row')
-  const { sealed, timeline, closed_until: closedUntil, retention_day: retentionDay, today, oldest, newest } = row
-  return { sealed: Number(sealed), timeline, closedUntil, today, retentionDay, oldest, newest }
+  const { sealed, timeline, retention_day: retentionDay, today, oldest, newest } = row
+  return { sealed: Number(sealed), timeline, today, retentionDay, oldest, newest }
 }
 
-/** What the database noted of the anchors of closed days; null where none was put yet. */
-export async function listDigests(tx: Tx, from: Day, to: Day): Promise<Map<Day, string | null>> {
+export interface ClosedDays {
+  /** The last one. */
+  until: Day
+  /** What the database noted of their anchors; null where none was put yet. */
+  digests: ReadonlyMap<Day, string | null>
+}
+
+export async function readClosedDays(tx: Tx, from: Day, to: Day): Promise<ClosedDays> {
+  const { rows: cursor } = await tx.execute<{ until: Day }>(sql`select closed_until::text as until from audit_cursor`)
+  const [closed] = cursor
+  if (!closed) throw new Error('audit_cursor has no row')
+
   const { rows } = await tx.execute<{ day: Day; digest: string | null }>(sql`select day::text,
       case when anchored_at is not null then anchor_sha256 end as digest
     from audit_days where day between ${from}::date and ${to}::date`)
-  return new Map(rows.map(({ day, digest }) => [day, digest]))
+  return { until: closed.until, digests: new Map(rows.map(({ day, digest }) => [day, digest])) }
 }

@@ -17,7 +17,7 @@ import {
 } from './verify-anchors.ts'
 import { openArchives } from './verify-archives.ts'
 import { type ArchivedChains, type Break, compareHeads, linksAgain, marksOf, proverOf } from './verify-plan.ts'
-import { findLinked, findUnlinked, type LogState, listDigests, readChains, readState } from './verify-queries.ts'
+import { findLinked, findUnlinked, type LogState, readChains, readClosedDays, readState } from './verify-queries.ts'
 import { type Finding, orgOf, type Report } from './verify-report.ts'
 
 export interface VerifyDeps {
@@ -30,6 +30,7 @@ interface Run extends AnchorsRun, VerifyDeps {
   store: VerifyDeps['store']
   state: LogState
   restores: readonly Restore[]
+  closedUntil: Day
   digests: ReadonlyMap<Day, string | null>
   archives: Awaited<ReturnType<typeof openArchives>>
   /** The earliest one. */
@@ -40,8 +41,8 @@ interface Run extends AnchorsRun, VerifyDeps {
 /** Proves the chains of these days, the entries of these days, and that both are what the anchors say. */
 export async function verify(deps: VerifyDeps, range: { from?: Day; to?: Day }): Promise<Report> {
   const { db, store } = deps
-  // Before the anchors: a day that is anchored meanwhile would be known here and missing there.
-  const digests = await db.read({}, (tx) => listDigests(tx, range.from ?? '0001-01-01', range.to ?? '9999-12-31'))
+  // Before the anchors: a day that is closed or anchored meanwhile would be known here and missing there.
+  const closed = await db.read({}, (tx) => readClosedDays(tx, range.from ?? '0001-01-01', range.to ?? '9999-12-31'))
   // Before the state: the database has at least the links that these anchors know.
   const keys = await listAnchors(store)
   const { state, restores, manifests } = await db.read({}, async (tx) => ({
@@ -71,7 +72,17 @@ export async function verify(deps: VerifyDeps, range: { from?: Day; to?: Day }):
     findings: [],
   }
   const archives = await openArchives(deps, manifests, from, report)
-  const run: Run = { ...deps, state, restores, keys, digests, archives, ahead: undefined, report }
+  const run: Run = {
+    ...deps,
+    state,
+    restores,
+    keys,
+    closedUntil: closed.until,
+    digests: closed.digests,
+    archives,
+    ahead: undefined,
+    report,
+  }
   report.findings.push(...(await proveRestores(run)))
   report.findings.push(...proveManifests(manifests, from, to))
   let before = digestsOf((await readAnchors(run, dayAfter(from, -1))).counting)
@@ -153,7 +164,7 @@ async function proveDay(run: Run, day: Day, before: readonly string[]): Promise<
   nameLeftovers(day, archived, report)
   await proveEntries(db, day, report)
   proveAnchors({ day, anchors, proof }, report)
-  const isClosed = day <= run.state.closedUntil && !run.digests.has(day) && proof.ends.size > 0
+  const isClosed = day <= run.closedUntil && !run.digests.has(day) && proof.ends.size > 0
   proveClosed(run, { day, anchors, isNeeded: isClosed || run.archives.has(day), before })
   return digestsOf(anchors)
 }

@@ -81,7 +81,8 @@ export const authPart: PersonalPart = {
   erase: [
     step({
       name: 'auth.sessions',
-      phase: 'access',
+      // Not with the account's closing, which has ended them: a legal hold may keep what is left of them.
+      phase: 'traces',
       does: 'what is recorded of sign-ins is deleted; tokens are refused since the request',
       run: ({ db }, { userId }) =>
         db.inTransaction({}, async (tx) => {

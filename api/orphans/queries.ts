@@ -5,12 +5,13 @@ import { auditArchives, auditDayAttempts } from '../db/schema/audit-archive.ts'
 import { auditExports } from '../db/schema/audit-exports.ts'
 import { dataExports } from '../db/schema/data-exports.ts'
 import { downloads, removedDownloads } from '../db/schema/downloads.ts'
-import { eventParticipants, events } from '../db/schema/events.ts'
+import { events } from '../db/schema/events.ts'
 import { highlights, musicTracks } from '../db/schema/highlights.ts'
 import { media, objectIntents, purgedMedia } from '../db/schema/media.ts'
 import { memberships } from '../db/schema/organizations.ts'
 import { legalHolds, retentionRuns } from '../db/schema/retention.ts'
 import { uploads } from '../db/schema/uploads.ts'
+import { hasTracesIn } from '../retention/traces-queries.ts'
 import type { FolderKind } from './folder-plan.ts'
 
 type Named = (rows: readonly string[]) => SQL
@@ -50,7 +51,8 @@ export async function listGoverned(tx: Tx, kind: FolderKind, rows: readonly stri
 
 /**
  * Those of these organizations that have, or may have, something that a hold keeps: a hold is on them, on one of their
- * events, or on a person who belongs to them. Whose an object without a row is, no one knows.
+ * events, or on a person who belongs to them or has left anything in them. Whose an object without a row is, no one knows. It
+ * may be of any organization where the person is a member nowhere: the replay of the ledger has closed the account.
  */
 export async function listHeldOrganizations(tx: Tx, ids: readonly Uuid[]): Promise<Set<Uuid>> {
   if (ids.length === 0) return new Set()
@@ -60,8 +62,8 @@ export async function listHeldOrganizations(tx: Tx, ids: readonly Uuid[]): Promi
       when 'organization' then h.subject = g.id
       when 'event' then exists (select from ${events} e where e.id = h.subject and e.org_id = g.id)
       else exists (select from ${memberships} m where m.org_id = g.id and m.user_id = h.subject)
-        or exists (select from ${eventParticipants} p where p.org_id = g.id and p.user_id = h.subject)
-        or exists (select from ${media} x where x.org_id = g.id and x.uploader_id = h.subject) end)`)
+        or not exists (select from ${memberships} m where m.user_id = h.subject)
+        or ${hasTracesIn(sql`g.id`, sql`h.subject`)} end)`)
   return new Set(rows.map(({ id }) => id))
 }
 

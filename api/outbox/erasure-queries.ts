@@ -1,3 +1,4 @@
+import type { EventType } from '../../lib/contract/events.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { sql } from '../db/orm.ts'
@@ -11,11 +12,14 @@ export interface Whose {
   userId: Uuid
 }
 
+/** Announcements that name no one, whatever they tell of. Consumers need them: some lead to a notice for another person. */
+export const NAMES_NO_ONE = ['MediaPurged', 'EventPurgeSoon'] as const satisfies readonly EventType[]
+
 /** Events that name the person, or tell of something that was the person's. */
 const isTheirs = ({ erasureId, userId }: Whose) =>
   sql`(payload::text like any(${sql.param(formsOf(userId).map((form) => `%${form}%`))}::text[])
     or aggregate_id in (select resource_id from ${erasureResources} where erasure_id = ${erasureId}))
-    and type <> 'MediaPurged'`
+    and type <> all(${sql.param(NAMES_NO_ONE)}::text[])`
 
 /** Published ones, and those that no relay is about to publish. */
 export const eraseEvents = (db: Database, whose: Whose): Promise<number> =>

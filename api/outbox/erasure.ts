@@ -4,7 +4,7 @@ import type { IsTheirs } from '../../lib/runtime/event-bus/event-bus.ts'
 import { formsOf } from '../personal/forms.ts'
 import type { EraseDeps, Erased, ErasedPerson, PersonalPart } from '../personal/part.ts'
 import { resourcesOf } from '../personal/queries.ts'
-import { eraseEvents, isPublishing } from './erasure-queries.ts'
+import { eraseEvents, isPublishing, NAMES_NO_ONE } from './erasure-queries.ts'
 
 /** The events, in the database and in the stream. */
 export const outboxPart: PersonalPart = {
@@ -43,12 +43,11 @@ async function eraseMessages({ db, bus, signal }: EraseDeps, person: ErasedPerso
 
 /**
  * As in the database: what names the person, or tells of what was the person's. What others say about an event that was
- * passed on, or in reply to the person, is theirs. The announcement that a media item is gone for good names no one, and
- * consumers need it.
+ * passed on, or in reply to the person, is theirs. So is the notice of a purge, which the next owner of the event gets.
  */
 export function isOf(userId: Uuid, theirs: ReadonlySet<Uuid>): IsTheirs {
   const forms = formsOf(userId)
   return ({ subject, text }) =>
     (forms.some((form) => text.includes(form)) || theirs.has(aggregateOf(subject) ?? '')) &&
-    !subject.endsWith('.MediaPurged')
+    !NAMES_NO_ONE.some((type) => subject.endsWith(`.${type}`))
 }

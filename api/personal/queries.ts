@@ -44,6 +44,15 @@ export async function isInLedger(tx: Tx, name: string): Promise<boolean> {
 }
 
 /**
+ * Whether the person is a member of the organization, or takes part in the event, as SQL. One who is neither any more is told
+ * nothing of it that others may have written since, such as a title.
+ */
+export const belongsTo = (orgId: SQL, eventId: SQL, userId: Uuid): SQL<boolean> => sql<boolean>`(exists (
+    select from memberships where memberships.org_id = ${orgId} and memberships.user_id = ${userId})
+  or exists (select from event_participants where event_participants.event_id = ${eventId}
+    and event_participants.user_id = ${userId}))`
+
+/**
  * Who takes over what belonged to a person in an organization, as SQL: the member of the highest role who has been there
  * the longest; null in an organization without any other member.
  */

@@ -1,4 +1,4 @@
-import type * as z from 'zod'
+import * as z from 'zod'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 
@@ -28,6 +28,11 @@ export interface OwnSection {
   /** As keepsake_worker, which sees all organizations: the query itself says what is the person's. */
   list(tx: Tx, page: OwnPage): Promise<OwnRow[]>
 }
+
+/** What others call an event or an album now. */
+export const titleIfSeen = z.string().nullable().meta({
+  description: 'Null where the person is no member of the organization any more, and takes no part in the event',
+})
 
 /** An original that a person gets. */
 export interface OwnFile {

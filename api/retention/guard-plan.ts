@@ -2,8 +2,11 @@ import type { RetentionRun } from '../../lib/contract/retention.ts'
 
 /** More than this between the clock of the database and that of the pod means that either may be wrong. */
 export const MAX_SKEW_MS = 3_600_000
-/** More than this since the last run of the target: a clock may have jumped, since a month has no fewer slots than one. */
-export const MAX_PAUSE_DAYS = 31
+/**
+ * More than this since the last run of the target: a clock may have jumped, since a month has no fewer slots than one. A run counts
+ * from the start of its first pod, which may come later after the slot than that of the run before: so a day more than a month has.
+ */
+export const MAX_PAUSE_DAYS = 32
 
 export interface Refusal {
   ended: 'ClockSkew' | 'ConfirmationRequired' | 'StoreUnavailable'

@@ -154,6 +154,8 @@ export async function canaryScene(api: TestApi, c: Canaries, cluster: Cluster): 
   const byMail = asInvitation(await invite({ email: c.email, message: c.text }))
   const byPhone = asInvitation(await invite({ phone_number: c.phone }))
   await invite({ uuid: c.id })
+  const passed = asInvitation(await invite({ email: 'other-friend@example.org' }))
+  await sql('update invitations set former_inviter = $2, former_message = $3 where id = $1', [passed.id, c.id, c.text])
   await ok(call('POST', `/api/invitations/${byMail.wireId}/respond`, { json: { response: 'accept', message: c.text } }))
 
   // Highlights: with their media item, and with their words.

@@ -101,14 +101,16 @@ export interface DayPage {
   isDone: boolean
 }
 
+type Reader = Pick<ObjectStore, 'get'>
+
 /** Members that one ranged request reads at most: about 3 MiB. */
 const MEMBERS_AT_ONCE = 8
 
-export const readDayFile = (store: ObjectStore, file: DayFile, wanted: DayWanted): Promise<DayPage> =>
+export const readDayFile = (store: Reader, file: DayFile, wanted: DayWanted): Promise<DayPage> =>
   wanted.actorId === undefined ? readWhole(store, file, wanted) : readPerson(store, file, wanted, wanted.actorId)
 
 /** From the person's latest member backward, until the page is full: mostly one request for one member. */
-async function readPerson(store: ObjectStore, file: DayFile, wanted: DayWanted, actorId: Uuid): Promise<DayPage> {
+async function readPerson(store: Reader, file: DayFile, wanted: DayWanted, actorId: Uuid): Promise<DayPage> {
   const range = membersOf(file.members, actorId, wanted.after?.at)
   const page: DayPage = { rows: [], bytes: 0, isDone: true }
   if (!range) return page
@@ -127,7 +129,7 @@ async function readPerson(store: ObjectStore, file: DayFile, wanted: DayWanted, 
 }
 
 async function findPerson(
-  store: ObjectStore,
+  store: Reader,
   { key, ...range }: { key: string; start: number; end: number },
   wanted: DayWanted,
   actorId: Uuid,
@@ -143,7 +145,7 @@ async function findPerson(
 }
 
 /** Reads all of it, and keeps the latest: no more than twice `limit` in memory. */
-async function readWhole(store: ObjectStore, file: DayFile, wanted: DayWanted): Promise<DayPage> {
+async function readWhole(store: Reader, file: DayFile, wanted: DayWanted): Promise<DayPage> {
   let rows: StoredEntry[] = []
   let isDone = true
   const keepLatest = () => {
@@ -166,7 +168,7 @@ const isWanted = (entry: StoredEntry, { after, accept }: DayWanted) =>
   (after === undefined || isBehind(placeOf(entry), after)) && accept(entry)
 
 async function* linesOf(
-  store: ObjectStore,
+  store: Reader,
   key: string,
   range: { start: number; end: number } | undefined,
   signal: AbortSignal | undefined,

@@ -17,6 +17,8 @@ export const invitations = pgTable('invitations', {
   generation: integer().notNull().default(1),
   tokenExpiresAt: time().notNull(),
   invitedBy: id('user').notNull(),
+  formerInviter: id('user'),
+  formerMessage: text(),
   respondedBy: id('user'),
   respondedAt: time(),
   responseMessage: text(),

@@ -1,5 +1,6 @@
 import type { Tx } from '../../db/db.ts'
 import { type SQL, sql } from '../../db/orm.ts'
+import { belongsTo } from '../../personal/queries.ts'
 import { FIRST_ID, type OwnPage, type OwnRow, pairOf } from '../../requests/own-data.ts'
 
 export async function ownAlbums(tx: Tx, { userId, after, limit }: OwnPage): Promise<OwnRow[]> {
@@ -19,7 +20,8 @@ export async function ownAlbumItems(tx: Tx, { userId, after, limit }: OwnPage): 
     where ${by} = ${userId} and (i.album_id, i.media_id) > (${albumId}::uuid, ${mediaId}::uuid)
     order by i.album_id, i.media_id limit ${limit})`
   const { rows } = await tx.execute<OwnRow>(sql`
-    select i.album_id || '/' || i.media_id as key, i.album_id, a.title as album_title, i.media_id,
+    select i.album_id || '/' || i.media_id as key, i.album_id, i.media_id,
+      case when ${belongsTo(sql`a.org_id`, sql`a.event_id`, userId)} then a.title end as album_title,
       case when coalesce(i.caption_by, i.added_by) = ${userId} then i.caption end as caption,
       i.added_by = ${userId} as added_by_you, i.added_at
     from (${next(sql`i.added_by`)} union ${next(sql`i.caption_by`)}) mine

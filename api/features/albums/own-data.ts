@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { OwnData } from '../../requests/own-data.ts'
+import { type OwnData, titleIfSeen } from '../../requests/own-data.ts'
 import { outputId, outputTime } from '../../requests/schemas.ts'
 import { ownAlbumItems, ownAlbums } from './own-data-queries.ts'
 
@@ -27,7 +27,7 @@ export const ownAlbumData: OwnData = {
       heading: 'album_title',
       record: z.strictObject({
         album_id: outputId('album'),
-        album_title: z.string(),
+        album_title: titleIfSeen,
         media_id: outputId('media'),
         caption: z.string().nullable(),
         added_by_you: z.boolean(),

@@ -1,5 +1,6 @@
 import { countedAddress } from '../../../lib/contract/counted-address.ts'
 import { invalid } from '../../../lib/contract/problem.ts'
+import { eitherTier } from '../../../lib/runtime/object-store/either-tier.ts'
 import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import { type DayPage, readDayFile } from '../../audit/archive/day-file.ts'
 import { isBehind, type Place, placeOf, type StoredEntry } from '../../audit/archive/line.ts'
@@ -267,7 +268,7 @@ async function readDay(deps: ReadDeps, reading: Reading, day: Day, wanted: StepW
   const few = ipAddress === undefined ? limit : DECRYPTED
   const read = (row: typeof found): Promise<DayPage> =>
     readDayFile(
-      deps.store,
+      eitherTier(deps.store),
       {
         key: row.objectKey,
         bytes: row.bytes,

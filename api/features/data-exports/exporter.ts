@@ -5,6 +5,7 @@ import type { Clock } from '../../../lib/runtime/clock.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
+import { eitherTier } from '../../../lib/runtime/object-store/either-tier.ts'
 import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
 import { makeWakeup } from '../../worker/wakeup.ts'
@@ -384,10 +385,12 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
   ): ReturnType<ObjectStore['get']> {
     const key = (await keysOf([entry])).get(entry.mediaId)
     if (key === undefined || key === before) throw new StoreError('NotFound', 'the original is gone')
-    return deps.store.get(key, undefined, signal).catch((error: unknown) => {
-      if (error instanceof StoreError && error.code === 'NotFound') return getOriginal(entry, signal, key)
-      throw error
-    })
+    return eitherTier(deps.store)
+      .get(key, undefined, signal)
+      .catch((error: unknown) => {
+        if (error instanceof StoreError && error.code === 'NotFound') return getOriginal(entry, signal, key)
+        throw error
+      })
   }
 
   /**
@@ -401,7 +404,7 @@ export function startExporter(deps: ExporterDeps, options: ExporterOptions = {})
       const there = await Promise.all(
         some.map(async ({ mediaId }) => {
           const key = keys.get(mediaId)
-          return key === undefined ? undefined : deps.store.head(key)
+          return key === undefined ? undefined : eitherTier(deps.store).head(key)
         }),
       )
       // The first is dropped even if it is there by now: a store that says both would have the part begin for ever.

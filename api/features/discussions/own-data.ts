@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { OwnData } from '../../requests/own-data.ts'
+import { type OwnData, titleIfSeen } from '../../requests/own-data.ts'
 import { outputId, outputTime } from '../../requests/schemas.ts'
 import { ownComments, ownReactions } from './own-data-queries.ts'
 
@@ -12,7 +12,7 @@ export const ownDiscussions: OwnData = {
       record: z.strictObject({
         comment_id: outputId('comment'),
         event_id: outputId('event'),
-        event_title: z.string(),
+        event_title: titleIfSeen,
         media_id: outputId('media').nullable(),
         text: z.string(),
         earlier_texts: z.array(z.string()).meta({ description: 'Before edits, the oldest first' }),
@@ -30,7 +30,7 @@ export const ownDiscussions: OwnData = {
         reaction_id: outputId('reaction'),
         emoji: z.string(),
         event_id: outputId('event'),
-        event_title: z.string(),
+        event_title: titleIfSeen,
         comment_id: outputId('comment').nullable(),
         media_id: outputId('media').nullable(),
         created_at: outputTime(),

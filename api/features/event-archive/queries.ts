@@ -49,7 +49,7 @@ const holdsSomeone = sql`exists (select from ${legalHolds} h where h.released_at
   or exists (select from ${eventParticipants} p where p.event_id = e.id and p.user_id = h.subject)
   or exists (select from ${comments} c where c.event_id = e.id and (c.author_id = h.subject or h.subject = any(c.mentions)))
   or exists (select from ${reactions} r where r.event_id = e.id and r.user_id = h.subject)
-  or exists (select from ${invitations} i where i.event_id = e.id and h.subject in (i.user_id, i.invited_by, i.responded_by))
+  or exists (select from ${invitations} i where i.event_id = e.id and h.subject in (i.user_id, i.invited_by, i.former_inviter, i.responded_by))
   or exists (select from ${albums} a left join ${albumMedia} i on i.album_id = a.id left join ${media} m on m.id = i.media_id
     where a.event_id = e.id and h.subject in (a.owner_id, i.added_by, i.caption_by, m.uploader_id))))`
 

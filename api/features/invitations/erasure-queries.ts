@@ -25,15 +25,14 @@ export async function eraseReceived(tx: Tx, { erasureId, userId, email, phoneNum
 /**
  * Who was invited by a person that has left can take no one in any more. So pending invitations of the person become those
  * of the event's owner, or of who will be: the same as in `passEvent`.
- * Without the message, which no later step would find. An owner whose account is closed, too, inherits nothing: the database
- * refuses it.
+ * The message is no longer shown. It goes with a later step, since a hold may keep it. An owner whose account is closed, too,
+ * inherits nothing: the database refuses it.
  */
 export const passInvitations = (db: Database, userId: Uuid): Promise<number> =>
   changeAll(
     db,
-    (
-      limit,
-    ) => sql`update ${invitations} set invited_by = heirs.heir, message = null, version = version + 1, updated_at = now()
+    (limit) => sql`update ${invitations} set invited_by = heirs.heir, message = null,
+        former_inviter = coalesce(former_inviter, ${userId}), former_message = coalesce(former_message, message), version = version + 1, updated_at = now()
       from (select i.id, h.heir from ${invitations} i join ${events} e on e.id = i.event_id
         left join users owner on owner.id = e.owner_id and owner.id <> ${userId} and owner.closed_at is null
         cross join lateral (select coalesce(owner.id, ${successorIn(sql`i.org_id`, userId)}) as heir) h
@@ -42,11 +41,21 @@ export const passInvitations = (db: Database, userId: Uuid): Promise<number> =>
       where invitations.id = heirs.id`,
   )
 
-/** In invitations that are still the person's: those that were answered, and those that no one else could vouch for. */
-export const eraseMessages = (db: Database, userId: Uuid): Promise<number> =>
-  changeAll(
+/**
+ * In invitations that were the person's, and that still are: those that were answered, and those that no one else could vouch
+ * for.
+ */
+export async function eraseMessages(db: Database, userId: Uuid): Promise<number> {
+  const former = await changeAll(
+    db,
+    (limit) => sql`update ${invitations} set former_inviter = null, former_message = null
+      where ctid = any(array(select ctid from ${invitations} where former_inviter = ${userId} limit ${limit}))`,
+  )
+  const own = await changeAll(
     db,
     (limit) => sql`update ${invitations} set message = null, version = version + 1, updated_at = now()
       where ctid = any(array(select ctid from ${invitations} where invited_by = ${userId} and message is not null
         limit ${limit}))`,
   )
+  return former + own
+}

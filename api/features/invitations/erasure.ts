@@ -16,6 +16,8 @@ export const invitationsPart: PersonalPart = {
           canary: 'text',
         },
         invited_by: { person: { stays: 'of invitations that were answered or revoked before' } },
+        former_inviter: { person: 'gone' },
+        former_message: { erase: 'removed with the messages of the person', canary: 'text' },
         responded_by: { person: 'gone' },
         response_message: { erase: 'row deleted', canary: 'text' },
       },
@@ -26,7 +28,7 @@ export const invitationsPart: PersonalPart = {
       name: 'invitations.passing',
       // At once: who was invited must not be turned away because the inviter has left.
       phase: 'access',
-      does: 'pending invitations that the person sent are those of the owner of the event, or of who becomes its owner; they stay valid',
+      does: 'pending invitations that the person sent are those of the owner of the event, or of who becomes its owner; they stay valid, without the message',
       run: async ({ db }, { userId }) => ({ invitations_passed_on: await passInvitations(db, userId) }),
     }),
     step({

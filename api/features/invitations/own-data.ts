@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { OwnData } from '../../requests/own-data.ts'
+import { type OwnData, titleIfSeen } from '../../requests/own-data.ts'
 import { outputId, outputTime } from '../../requests/schemas.ts'
 import { ownReceivedInvitations, ownSentInvitations } from './own-data-queries.ts'
 
@@ -12,8 +12,8 @@ export const ownInvitations: OwnData = {
       record: z.strictObject({
         invitation_id: outputId('invitation'),
         event_id: outputId('event'),
-        event_title: z.string(),
-        start_at: outputTime(),
+        event_title: titleIfSeen,
+        start_at: outputTime().nullable(),
         message: z.string().nullable(),
         status: z.string(),
         response_message: z.string().nullable(),
@@ -31,7 +31,7 @@ export const ownInvitations: OwnData = {
       record: z.strictObject({
         invitation_id: outputId('invitation'),
         event_id: outputId('event'),
-        event_title: z.string(),
+        event_title: titleIfSeen,
         email: z.string().nullable(),
         phone_number: z.string().nullable(),
         user_id: outputId('user').nullable(),

@@ -3,6 +3,7 @@ import { type OriginalTier, originalKeyIn } from '../../../lib/contract/object-k
 import type { Tx } from '../../db/db.ts'
 import { and, inArray, isNull, sql } from '../../db/orm.ts'
 import { media } from '../../db/schema/media.ts'
+import { belongsTo } from '../../personal/queries.ts'
 import { FIRST_ID, type OwnFile, type OwnPage, type OwnRow, timeOf } from '../../requests/own-data.ts'
 
 /** Those in the trash too, until they are purged. */
@@ -33,7 +34,9 @@ export async function ownFiles(tx: Tx, { userId, after, limit }: OwnPage): Promi
       told.title as event_title, told.start_at as event_start
     from media m left join lateral (
       select e.title, e.start_at from album_media i join albums a on a.id = i.album_id join events e on e.id = a.event_id
-      where i.media_id = m.id and i.added_by = ${userId} order by i.added_at, i.album_id limit 1) told on true
+      where i.media_id = m.id and i.added_by = ${userId}
+        and ${belongsTo(sql`e.org_id`, sql`e.id`, userId)}
+      order by i.added_at, i.album_id limit 1) told on true
     where m.uploader_id = ${userId} and m.deleted_at is null and m.id > ${after ?? FIRST_ID}::uuid
     order by m.id limit ${limit}`)
   return rows.map((row) => ({

@@ -5,12 +5,17 @@ import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { writeDayFile } from '../../../api/audit/archive/day-file.ts'
 import { entryOf } from '../../../api/audit/archive/line.ts'
+import { sealOnce } from '../../../api/audit/seal.ts'
+import { verify } from '../../../api/audit/verify.ts'
 import { standingOf } from '../../../api/audit/verify-plan.ts'
+import { coldKeyOf } from '../../../lib/contract/cold-key.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import { archiveDay, auditWorld } from '../../support/audit.ts'
 import { testStore } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
 import { matchWhole } from '../../support/match-whole.ts'
+import { testPersonalData } from '../../support/personal-data.ts'
 
 /** What `audit verify` finds when someone who may write anything to the database changes days that are closed and anchored. */
 
@@ -216,6 +221,31 @@ t.test('verify names what was tampered with in a closed day', async (t) => {
   }
 })
 
+t.test('a day that is closed while the anchors are listed is no finding', async (t) => {
+  const database = await testDatabase(t)
+  const { store } = await testStore(t)
+  const world = auditWorld(database, store)
+  await world.beganDaysAgo(3)
+  await world.entries(3, { days: 1 })
+  // The entries, and not yet the day.
+  await sealOnce({ db: database.worker, personalData: testPersonalData(database.worker) }, 3)
+  const closed = () => world.sql('select day::text from audit_days order by day')
+  const before = await closed()
+  let lists = 0
+  const busy: ObjectStore = {
+    ...store,
+    async *list(prefix) {
+      yield* store.list(prefix)
+      if (lists++ > 0) return
+      await world.sealNow()
+      await world.anchor()
+    },
+  }
+  t.strictSame((await verify({ db: database.worker, store: busy }, {})).findings, [])
+  t.ok((await closed()).length > before.length)
+  t.strictSame((await verify({ db: database.worker, store }, {})).findings, [])
+})
+
 t.test('a day without entries is archived and proved', async (t) => {
   const database = await testDatabase(t)
   const { store } = await testStore(t)
@@ -299,7 +329,10 @@ t.test('archived days are proved from their objects', async (t) => {
   ])
   await undo()
 
+  await store.copy(key, coldKeyOf(key))
   await store.delete(key)
+  t.strictSame(await log.findings(), [], 'its object moved since the backup that was restored')
+  await store.delete(coldKeyOf(key))
   await find('its object removed', [{ what: 'archive missing', object: key }, removed, removed])
   await undo()
   await admin.query('delete from audit_archives where day = $1', [day(2)])

@@ -296,9 +296,28 @@ t.test('another database deletes nothing', async (t) => {
 
 t.test('a legal hold keeps what may be of its person, event or organization', async (t) => {
   await empty()
-  const [held, free, event, member, guest] = [newUuid(), newUuid(), newUuid(), newUuid(), newUuid()]
-  await insert('organizations', { id: held, name: 'Held' })
-  for (const id of [member, guest]) await insert('users', { id, issuer: 'i', subject: id })
+  const [held, free, event, member, guest, left, closed] = Array.from({ length: 7 }, () => newUuid()) as [
+    ...[Uuid, Uuid, Uuid, Uuid, Uuid, Uuid, Uuid],
+  ]
+  for (const [id, name] of [
+    [held, 'Held'],
+    [free, 'Free'],
+  ])
+    await insert('organizations', { id, name })
+  for (const id of [member, guest, left, closed]) await insert('users', { id, issuer: 'i', subject: id })
+  for (const user_id of [guest, left]) await insert('memberships', { org_id: free, user_id, role: 'member' })
+  await insert('reactions', {
+    ...{
+      id: newUuid(),
+      org_id: held,
+      event_id: event,
+      target_type: 'meta',
+      target_id: event,
+      user_id: left,
+      emoji: '🎉',
+    },
+    audience: 'event',
+  })
   await insert('memberships', { org_id: held, user_id: member, role: 'member' })
   await insert('events', { id: event, org_id: held, owner_id: member, title: 'E', start_at: soon })
   await insert('event_participants', {
@@ -321,6 +340,9 @@ t.test('a legal hold keeps what may be of its person, event or organization', as
     ['event', event, [ofOrg, ofFilm]],
     ['person', member, [ofOrg, ofFilm, ofMember]],
     ['person', guest, [ofOrg, ofFilm]],
+    // Who has left the organization, and who has no membership any more because the account was closed.
+    ['person', left, [ofOrg, ofFilm]],
+    ['person', closed, [ofOrg, ofFilm]],
   ]
   for (const [kind, subject, expected] of table) {
     const { id } = await addHold(db, { kind, subject, reason: 'case', placedBy: 'court' })

@@ -16,10 +16,12 @@ export const MEDIA_LEASES = { table: media, id: media.id }
 /** Where pods may write after a purge. */
 export const PURGED_LOOKS = { table: purgedMedia, id: purgedMedia.mediaId }
 
-/** Media items whose purge one process has begun: one, or both halves of a Live Photo. */
+/** Media items that one process purges: one, or both halves of a Live Photo. */
 export interface Claimed {
   ids: Uuid[]
   token: Uuid
+  /** By what they are due, if by their time in the trash. Unset: their purge has begun already. */
+  due?: Due
 }
 
 export type PurgedRow = Pick<MediaRow, 'id' | 'orgId' | 'version'> & { isHeld: boolean }
@@ -48,15 +50,13 @@ export const isMediaHeld = isHeld({
 
 export interface Claims {
   groups: Uuid[][]
-  /** Those that could be restored until this claim. */
-  marked: Uuid[]
   held: number
 }
 
 /**
  * Claims media items whose time in the trash is over, the longest first, and those whose process has died. Both halves of a
- * Live Photo are claimed, or neither. From the commit on they cannot be restored. What is under a hold is looked at again
- * later.
+ * Live Photo are claimed, or neither. Nothing but `beginPurge` keeps them from being restored: a process that ends before has
+ * taken nothing from anyone. What is under a hold is looked at again later.
  */
 export async function claimDueOf(tx: Tx, due: Due, o: ClaimOptions): Promise<Claims> {
   // In the order of the index alone. Locked in it, too: what skips locked rows waits for no one, so any order will do.
@@ -75,7 +75,7 @@ export async function claimFree(
   o: ClaimOptions,
 ): Promise<Claims> {
   const groups = rows.map(({ id, counterpart }) => (counterpart === null ? [id] : [id, counterpart]))
-  if (groups.length === 0) return { groups, marked: [], held: 0 }
+  if (groups.length === 0) return { groups, held: 0 }
   const locked = await tx.execute<{ id: Uuid; held: boolean }>(sql`
     select m.id, ${isMediaHeld} as held from ${media} m
     where m.id = any(${sql.param(groups.flat())}::uuid[]) and m.lease_at <= now() and m.deleted_at is not null
@@ -84,47 +84,43 @@ export async function claimFree(
   const whole = groups.filter((ids) => ids.every((id) => heldById.has(id)))
   const held = whole.filter((ids) => ids.some((id) => heldById.get(id)))
   const claimed = whole.filter((ids) => !held.includes(ids))
-  const marked: Uuid[] = []
-  if (claimed.length > 0) {
-    await lease(tx, MEDIA_LEASES, claimed.flat(), o)
-    const rows = await tx
-      .update(media)
-      .set({ purgingAt: sql`coalesce(${media.purgingAt}, now())` })
-      .where(sql`${media.id} = any(${sql.param(claimed.flat())}::uuid[]) and ${media.purgingAt} is null`)
-      .returning({ id: media.id })
-    marked.push(...rows.map(({ id }) => id))
-  }
+  if (claimed.length > 0) await lease(tx, MEDIA_LEASES, claimed.flat(), o)
   if (held.length > 0) await postpone(tx, MEDIA_LEASES, held.flat(), { until: { seconds: HELD_SECONDS } })
-  return { groups: claimed, marked, held: held.length }
+  return { groups: claimed, held: held.length }
 }
 
-/** Takes back a claim of which no object has gone: the media items can be restored again, as before it. */
-export async function unclaim(tx: Tx, { ids, token }: Claimed): Promise<void> {
-  if (ids.length === 0) return
-  await tx
-    .update(media)
-    .set({ purgingAt: null })
+/** The rows whose lease is still this one. None, or some, when another process has purged or claimed them. */
+export async function findClaimed(tx: Tx, { ids, token }: Claimed): Promise<Pick<PurgedRow, 'id' | 'orgId'>[]> {
+  return tx
+    .select({ id: media.id, orgId: media.orgId })
+    .from(media)
     .where(sql`${media.id} = any(${sql.param([...ids])}::uuid[]) and ${media.leaseToken} = ${token}`)
 }
 
-/** The rows whose lease is still this one, with what holds them. None, or some, when another process has purged or claimed them. */
-export async function findPurging(tx: Tx, { ids, token }: Claimed): Promise<PurgedRow[]> {
-  const { rows } = await tx.execute<{ id: Uuid; orgId: Uuid; version: number; isHeld: boolean }>(purging(ids, token))
+const claimed = ({ ids, token }: Claimed, more: SQL) => sql`
+  select m.id, m.org_id as "orgId", m.version, ${isMediaHeld} as "isHeld" from ${media} m
+  where m.id = any(${sql.param([...ids])}::uuid[]) and m.lease_token = ${token} and ${more}
+  order by m.id for update`
+
+/** Locks the rows whose lease is still this one and that are to be purged, also by the policy in force. */
+export async function lockClaimed(tx: Tx, o: Claimed): Promise<PurgedRow[]> {
+  const isDue = o.due
+    ? sql`(m.purging_at is not null or m.deleted_at <= ${dueBy(o.due)})`
+    : sql`m.purging_at is not null`
+  const { rows } = await tx.execute<{ [K in keyof PurgedRow]: PurgedRow[K] }>(claimed(o, isDue))
   return rows
 }
 
-const purging = (ids: readonly Uuid[], token: Uuid) => sql`
-  select m.id, m.org_id as "orgId", m.version, ${isMediaHeld} as "isHeld" from ${media} m
-  where m.id = any(${sql.param([...ids])}::uuid[]) and m.purging_at is not null and m.lease_token = ${token}
-  order by m.id`
+/** Before the first object goes: from the commit on the media items cannot be restored. Call with the rows locked. */
+export async function beginPurge(tx: Tx, { ids }: Claimed): Promise<void> {
+  await tx.execute(sql`update ${media} set purging_at = now()
+    where id = any(${sql.param([...ids])}::uuid[]) and purging_at is null`)
+}
 
 /** The same in the transaction that removes them: no hold comes before its end, and no one else claims them. */
 export async function lockPurging(tx: Tx, { ids, token }: Claimed): Promise<PurgedRow[]> {
   await lockHolds(tx)
-  const { rows } = await tx.execute<{ id: Uuid; orgId: Uuid; version: number; isHeld: boolean }>(
-    sql`${purging(ids, token)} for update`,
-  )
-  return rows
+  return lockClaimed(tx, { ids, token })
 }
 
 export const postponeHeld = (tx: Tx, { ids, token }: Claimed): Promise<void> =>

@@ -5,7 +5,7 @@ import type { ObjectStore } from '../../../../lib/runtime/object-store/object-st
 import type { Database, Tx } from '../../../db/db.ts'
 import { changesOf } from '../../../requests/change.ts'
 import { releaseLeases } from '../../../retention/leases-queries.ts'
-import type { ClaimOptions } from '../../../retention/target.ts'
+import type { ClaimOptions, Due } from '../../../retention/target.ts'
 import { claimLooks, recordLook } from '../../../worker/runs/looks-queries.ts'
 import {
   attemptPurge,
@@ -21,18 +21,18 @@ import { listUnfinished, type StopDeps, stopConversions } from '../conversion/st
 import { claimOf } from './erasure-queries.ts'
 import { DEFAULT_RESTORE } from './plan.ts'
 import {
+  beginPurge,
   type Claimed,
   type Claims,
   claimDueOf,
   deletePurged,
-  findPurging,
+  lockClaimed,
   lockPurging,
   MEDIA_LEASES,
   PURGED_LOOKS,
   type PurgedRow,
   postponeHeld,
   TRASH,
-  unclaim,
 } from './purge-queries.ts'
 
 export interface PurgeDeps extends StopDeps, PrefixDeps {
@@ -46,8 +46,8 @@ export interface PurgeDeps extends StopDeps, PrefixDeps {
 export async function purgeDue(deps: PurgeDeps, o: PurgeOptions = {}): Promise<number> {
   const purged = await sweepTarget(deps, TRASH, DEFAULT_RESTORE, ({ due, mayClaim, goesOn }) => {
     const claim = async (tx: Tx, limits: ClaimOptions) =>
-      (await mayClaim(tx)) ? claimDueOf(tx, due, limits) : { groups: [], marked: [], held: 0 }
-    return purgeClaimed(deps, { claim, goesOn }, o)
+      (await mayClaim(tx)) ? claimDueOf(tx, due, limits) : { groups: [], held: 0 }
+    return purgeClaimed(deps, { due, claim, goesOn }, o)
   })
   return purged ?? 0
 }
@@ -57,17 +57,18 @@ export const purgeOf = (deps: PurgeDeps, userId: Uuid, o: PurgeOptions = {}): Pr
   purgeClaimed(deps, { claim: (tx, limits) => claimOf(tx, userId, limits), goesOn: async () => true }, o)
 
 interface Purging {
+  due?: Due
   claim(tx: Tx, o: ClaimOptions): Promise<Claims>
   /** Whether claimed ones are still to be purged. */
   goesOn(): Promise<boolean>
 }
 
-async function purgeClaimed(deps: PurgeDeps, { claim, goesOn }: Purging, o: PurgeOptions): Promise<number> {
+async function purgeClaimed(deps: PurgeDeps, { due, claim, goesOn }: Purging, o: PurgeOptions): Promise<number> {
   const { batch = 50, leaseSeconds = LEASE_SECONDS, signal } = o
   let purged = 0
   for (;;) {
     const token = newUuid()
-    const { groups, marked, held } = await deps.db.inTransaction({}, (tx) =>
+    const { groups, held } = await deps.db.inTransaction({}, (tx) =>
       claim(tx, { limit: batch, seconds: leaseSeconds, token }),
     )
     if (groups.length + held === 0) return purged
@@ -77,16 +78,13 @@ async function purgeClaimed(deps: PurgeDeps, { claim, goesOn }: Purging, o: Purg
       if (signal?.aborted) return purged
       if (!(await goesOn())) {
         const left = groups.slice(i).flat()
-        await deps.db.inTransaction({}, async (tx) => {
-          await unclaim(tx, { ids: left.filter((id) => marked.includes(id)), token })
-          await releaseLeases(tx, MEDIA_LEASES, { ids: left, token })
-        })
+        await deps.db.inTransaction({}, (tx) => releaseLeases(tx, MEDIA_LEASES, { ids: left, token }))
         return purged
       }
       purged += await attemptPurge(deps, 'media item', { media: ids }, async () => {
         // The next round finds the resource gone and its pods, most likely, as well.
         if (await stopConversions(deps, jobs, ids)) return 0
-        const { purged: now } = await purgeGroup(deps, { ids, token })
+        const { purged: now } = await purgeGroup(deps, { ids, token, ...(due && { due }) })
         deps.onPurged?.(now)
         return now
       })
@@ -116,20 +114,15 @@ export async function purgeGroup(
   record: (tx: Tx, rows: number) => Promise<void> = async () => {},
   isKept: (tx: Tx) => Promise<boolean> = async () => false,
 ): Promise<Purged> {
-  const { rows, isHeldBefore } = await deps.db.read({}, async (tx) => {
-    const rows = await findPurging(tx, claimed)
-    return { rows, isHeldBefore: isHeld(rows) || (await isKept(tx)) }
-  })
-  if (rows.length < claimed.ids.length) return { purged: 0, isHeld: false }
-  if (!isHeldBefore) for (const row of rows) await emptyPrefix(deps, row)
+  const begun = await deps.db.inTransaction({}, (tx) => begin(tx, claimed, isKept))
+  if (!Array.isArray(begun)) return begun
+  failpoint('purge.begun')
+  for (const row of begun) await emptyPrefix(deps, row)
   const outcome = await deps.db.inTransaction({}, async (tx): Promise<Purged> => {
     const still = await lockPurging(tx, claimed)
-    if (still.length < claimed.ids.length) return { purged: 0, isHeld: false }
+    if (still.length < claimed.ids.length) return LOST
     // A hold that came while the objects went keeps the rows: they say what there was.
-    if (isHeldBefore || isHeld(still) || (await isKept(tx))) {
-      await postponeHeld(tx, claimed)
-      return { purged: 0, isHeld: true }
-    }
+    if (isHeld(still) || (await isKept(tx))) return keep(tx, claimed)
     for (const row of still) await recordPurge(tx, row)
     await deletePurged(tx, still, nextLook(0)?.inSeconds ?? 0)
     await record(tx, still.length)
@@ -138,6 +131,22 @@ export async function purgeGroup(
   })
   failpoint('purge.committed')
   return outcome
+}
+
+const LOST: Purged = { purged: 0, isHeld: false }
+
+/** The rows of which the objects may go now; otherwise what the purge came to. */
+async function begin(tx: Tx, claimed: Claimed, isKept: (tx: Tx) => Promise<boolean>): Promise<PurgedRow[] | Purged> {
+  const rows = await lockClaimed(tx, claimed)
+  if (rows.length < claimed.ids.length) return LOST
+  if (isHeld(rows) || (await isKept(tx))) return keep(tx, claimed)
+  await beginPurge(tx, claimed)
+  return rows
+}
+
+async function keep(tx: Tx, claimed: Claimed): Promise<Purged> {
+  await postponeHeld(tx, claimed)
+  return { purged: 0, isHeld: true }
 }
 
 const isHeld = (rows: readonly PurgedRow[]) => rows.some((row) => row.isHeld)

@@ -2,7 +2,7 @@ import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { RetentionTarget } from '../../../retention/target.ts'
 import { purgeGroup } from './purge.ts'
-import { claimDueOf, findPurging, isDueMedia, listDueMedia, MEDIA_LEASES, TRASH } from './purge-queries.ts'
+import { claimDueOf, findClaimed, isDueMedia, listDueMedia, MEDIA_LEASES, TRASH } from './purge-queries.ts'
 
 /** One media item or both halves of a Live Photo, the image first. */
 interface Trashed {
@@ -23,10 +23,10 @@ export const mediaTrash: RetentionTarget<Trashed> = {
     return { items: groups.map((ids) => ({ ids })), held }
   },
   about: ({ ids }) => ({ rows: ids, id: formatId('media', ids[0] as Uuid) }),
-  async handle({ db, store, pace, count }, { ids }, { token }) {
-    const claimed = { ids, token }
+  async handle({ db, store, pace, count }, { ids }, { token, due }) {
+    const claimed = { ids, token, due }
     let bytes = 0
-    for (const { id, orgId } of await db.read({}, (tx) => findPurging(tx, claimed))) {
+    for (const { id, orgId } of await db.read({}, (tx) => findClaimed(tx, claimed))) {
       for await (const { size } of store.list(mediaPrefix(orgId, id))) bytes += size
     }
     await pace(bytes)

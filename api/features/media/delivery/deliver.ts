@@ -4,6 +4,7 @@ import { type OriginalTier, originalKeyIn } from '../../../../lib/contract/objec
 import { DELIVERED_TYPES } from '../../../../lib/contract/output-types.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import type { Clock } from '../../../../lib/runtime/clock.ts'
+import { eitherTier } from '../../../../lib/runtime/object-store/either-tier.ts'
 import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import { isNoneMatch } from '../../../http/if-none-match.ts'
@@ -110,13 +111,16 @@ export async function deliver(
     ...(wanted.name === 'original' && { 'Content-Disposition': attachment(subject.own?.filename ?? 'original') }),
   }
   const key = keyOf(wanted, subject)
-  return stream(deps.store, key, headers, o).catch(async (error: unknown) => {
+  const store = storeOf(deps, wanted)
+  return stream(store, key, headers, o).catch(async (error: unknown) => {
     // The original has moved to the cold tier since the row was read.
     const now = wanted.name === 'original' && isNotHere(error) ? await findSubject(deps, wanted) : undefined
     if (!now || keyOf(wanted, now) === key) throw error
-    return stream(deps.store, keyOf(wanted, now), headers, o)
+    return stream(store, keyOf(wanted, now), headers, o)
   })
 }
+
+const storeOf = ({ store }: DeliveryDeps, { name }: Delivered) => (name === 'original' ? eitherTier(store) : store)
 
 const isNotHere = (error: unknown) => error instanceof Problem && error.code === 'NOT_FOUND'
 
@@ -147,7 +151,7 @@ const redirect = (url: string): RawReply => ({
 })
 
 async function stream(
-  store: ObjectStore,
+  store: Pick<ObjectStore, 'get' | 'head'>,
   key: string,
   headers: Record<string, string>,
   o: { headers: IncomingHttpHeaders; signal: AbortSignal },

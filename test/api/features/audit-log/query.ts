@@ -2,6 +2,7 @@ import t from 'tap'
 import { markCold } from '../../../../api/audit/archive/tier-queries.ts'
 import { shredPersonKeys } from '../../../../api/audit/key-queries.ts'
 import { readLog } from '../../../../api/features/audit-log/read.ts'
+import { coldKeyOf } from '../../../../lib/contract/cold-key.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { startTestApi } from '../../../support/api.ts'
 import { archiveDay } from '../../../support/audit.ts'
@@ -300,6 +301,18 @@ t.test('a day that moves between two pages, to an object and to another one, los
     t.strictSame((await query({ actor_id: actorId, limit: 1 })).status, 200)
     await admin.query('update audit_archives set bytes = 1000 where day = $1', [dayOf(100)])
   })
+})
+
+t.test('a day whose object has moved since the backup that was restored is read', async (t) => {
+  const { wire, ids } = await person([97])
+  await sealAll(admin)
+  const key = (await archiveDay({ db: worker, store }, dayOf(97))) ?? ''
+  await worker.inTransaction({}, (tx) => tx.execute(`select audit_detach_day('${dayOf(97)}')`))
+  await store.copy(key, coldKeyOf(key))
+  await store.deleteForGood(key)
+  t.strictSame(await walk({ actor_id: wire, limit: 2 }), { ids: shown(ids), tiers: ['warm'] })
+  const whole = await walk({ from: daysAgo(97, '00:00:00.000'), to: daysAgo(96, '00:00:00.000'), limit: 50 })
+  t.strictSame(whole.ids, shown(ids))
 })
 
 t.test('a day that is archived and leaves the database during a page is read from its object', async (t) => {

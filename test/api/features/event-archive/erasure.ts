@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { eventArchive } from '../../../../api/features/event-archive/archive-target.ts'
+import { giveNotices } from '../../../../api/features/event-archive/notices.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
+import { ERASE_STEPS } from '../../../../api/features.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
-import { aPerson, startTestApi, uuidOf } from '../../../support/api.ts'
+import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { archiveWorld } from '../../../support/archived-events.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
@@ -75,17 +77,24 @@ async function firstOf(event: Uuid, person: Uuid): Promise<string> {
   return first?.action
 }
 
+async function aMember(): Promise<Person> {
+  const person = await aPerson(api)
+  await sql(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [org, person.id])
+  return person
+}
+async function ask(person: Person): Promise<Uuid> {
+  const json = { user_id: person.wireId, confirm: true }
+  const { data, status } = await call(people.platformAdmin, 'POST', '/gdpr/anonymize', { json })
+  t.equal(status, 201)
+  return uuidOf('anonymization', data.anonymization_id)
+}
+
 t.test('whichever wins, all of it goes once, and the audit log says in which order', async (t) => {
   const firsts = new Map<string, number>()
   for (let round = 0; round < 8; round++) {
-    const person = await aPerson(api)
-    await sql(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [org, person.id])
+    const person = await aMember()
     const party = await aParty(person.id)
-    const { data, status } = await call(people.platformAdmin, 'POST', '/gdpr/anonymize', {
-      json: { user_id: person.wireId, confirm: true },
-    })
-    t.equal(status, 201)
-    const erasure = uuidOf('anonymization', data.anonymization_id)
+    const erasure = await ask(person)
     const after = async (ms: number, work: () => Promise<unknown>) => {
       await sleep(ms)
       await work()
@@ -95,8 +104,9 @@ t.test('whichever wins, all of it goes once, and the audit log says in which ord
       after(Math.max(0, 4 - round) * 15, () => eraseWhole(erasing, erasure)),
       after(Math.max(0, round - 3) * 40, purge),
     ])
-    // What one of them found in use is looked at again later.
+    // What one of them found in use is looked at again later, once the next owner of the event was told.
     for (let again = 0; again < 3 && (await exists('events', party.event)); again++) {
+      await made.announcePurge(party.event)
       await sql('update events set lease_at = now()')
       await sql('update media set lease_at = now()')
       await purge()
@@ -106,4 +116,29 @@ t.test('whichever wins, all of it goes once, and the audit log says in which ord
     firsts.set(first, (firsts.get(first) ?? 0) + 1)
   }
   t.comment(JSON.stringify([...firsts]))
+})
+
+t.test('who gets an event by an erasure is told of its purge, and it is purged only then', async (t) => {
+  await made.clear()
+  const { signal } = new AbortController()
+  const person = await aMember()
+  const event = await made.anEvent({ archived: 7, announced: false, owner: person.id })
+  await sql(`update events set archived_at = archived_at + interval '7 days' where id = $1`, [event])
+  const others = await made.aMedia()
+  await made.place(await made.anAlbum(event), others)
+  await giveNotices({ db, log }, signal)
+  const noticesOf = async () => (await made.announced('EventPurgeSoon', event)).map(({ notice }) => notice)
+  t.strictSame(await noticesOf(), ['last'], 'the first owner was told')
+  const steps = ERASE_STEPS.map((step) => {
+    if (step.name !== 'events.messages') return step
+    const run: typeof step.run = async (...given) => {
+      await giveNotices({ db, log }, signal)
+      return step.run(...given)
+    }
+    return { ...step, run }
+  })
+  await eraseWhole(erasing, await ask(person), steps)
+  t.strictSame(await noticesOf(), ['last', 'last'], 'the next one, also before the traces of the first one go')
+  t.match(await purge(), { purged: 0 })
+  t.ok(await exists('media', others))
 })

@@ -255,6 +255,33 @@ t.test('an organization that keeps events for longer while media items go keeps 
   t.ok(await exists('events', event))
 })
 
+t.test(
+  'who cares for an event after its owner, or the last owner of the organization who was told, is told anew',
+  async (t) => {
+    const event = await anEvent(5)
+    const [owner, first, second] = [await made.aPerson(), await made.aPerson(), await made.aPerson()]
+    const leave = (person: Uuid) => sql('delete from memberships where user_id = $1', [person])
+    await sql(`update memberships set role = 'owner' where user_id = $1`, [first])
+    await sql('update events set owner_id = $2 where id = $1', [event, owner])
+    await give()
+    await leave(second)
+    await give()
+    t.strictSame(await notices(event), ['last'])
+    await leave(owner)
+    await later(8)
+    t.match(await carry(), { purged: 0 })
+    await give()
+    t.strictSame(await notices(event), ['last', 'last'], 'the owners of the organization')
+    await leave(first)
+    await later(16)
+    t.match(await carry(), { purged: 0 })
+    await give()
+    t.strictSame(await notices(event), ['last', 'last', 'last'], 'who owns it from then on')
+    await later(24)
+    t.match(await carry(), { purged: 1 })
+  },
+)
+
 t.test('two workers at once give each notice once', async (t) => {
   const events: Uuid[] = []
   for (let n = 0; n < 40; n++) events.push(await anEvent(5))

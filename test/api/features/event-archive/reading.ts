@@ -64,6 +64,18 @@ t.test('a request that has read the row before the move finds the original after
   t.ok(answer.body.equals(BYTES))
 })
 
+t.test('a link finds an original that has moved since the backup that was restored', async (t) => {
+  const { id, link } = await upload()
+  await move(id)
+  await tier(id, 'hot')
+  t.ok((await get(link)).body.equals(BYTES))
+  const part = await get(link, { Range: 'bytes=100-199' })
+  t.equal(part.status, 206)
+  t.ok(part.body.equals(BYTES.subarray(100, 200)))
+  await store.delete(coldOriginalKey(orgId, id))
+  t.equal((await get(link)).status, 404)
+})
+
 t.test('Jobs and exports read the cold original', async (t) => {
   const { id, wireId } = await upload()
   await database.admin.query(`update media set upload_status = 'completed' where id = $1`, [id])

@@ -21,11 +21,12 @@ const entries = async (id: Uuid) =>
   (await admin.query(`select from audit_log where resource_id = $1 and details ->> 'operation' = 'purge'`, [id]))
     .rowCount
 
-for (const [place, gone, emptied] of [
-  ['purge.claimed', false, 0],
-  ['purge.objects-deleted', false, 1],
-  ['purge.deleted', false, 2],
-  ['purge.committed', true, 2],
+for (const [place, gone, emptied, begun] of [
+  ['purge.claimed', false, 0, false],
+  ['purge.begun', false, 0, true],
+  ['purge.objects-deleted', false, 1, true],
+  ['purge.deleted', false, 2, true],
+  ['purge.committed', true, 2, true],
 ] as const) {
   t.test(`killed at ${place}, the next worker purges both halves of a Live Photo once`, async (t) => {
     const [image, video] = [await world.upload('image/jpeg'), await world.upload()]
@@ -42,8 +43,10 @@ for (const [place, gone, emptied] of [
     t.equal(left.filter((keys) => keys.length === 0).length, emptied)
     for (const id of both) t.equal((await world.row(id)) === undefined, gone, 'both rows or none')
     if (!gone) {
-      const { rowCount } = await admin.query('update media set lease_at = now() where purging_at is not null')
-      t.equal(rowCount, 2, 'nobody can restore them any more')
+      const { rowCount } = await admin.query('update media set lease_at = now() where (purging_at is not null) = $1', [
+        begun,
+      ])
+      t.equal(rowCount, 2, 'both can be restored, or neither')
     }
 
     const second = await startHere(t)

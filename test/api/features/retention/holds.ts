@@ -8,14 +8,16 @@ import { carryOut as carryOutRun } from '../../../../api/features/retention/run.
 import { ERASE_STEPS } from '../../../../api/features.ts'
 import { lockHolds } from '../../../../api/retention/holds-queries.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
-import { mediaPrefix, originalKey, stagingPrefix } from '../../../../lib/contract/object-keys.ts'
+import { highlightPrefix, mediaPrefix, originalKey, stagingPrefix } from '../../../../lib/contract/object-keys.ts'
 import { albumWorld } from '../../../support/albums.ts'
 import { aPerson, fakeMp4, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { archiveWorld } from '../../../support/archived-events.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
 import { anEvent } from '../../../support/events.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
+import { asInvitation } from '../../../support/invitations.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 import { aRun } from '../../../support/retention.ts'
 
@@ -240,6 +242,109 @@ for (const kind of ['event', 'organization'] as const) {
     t.match(await show(), { status: 'completed', held_since: null })
   })
 }
+
+/** The erasure waits, says so, and has changed nothing; it goes on when the hold ends. */
+async function waitsForTheEnd(t: Test, person: Person, placed: { id: Uuid }, isWhole: () => Promise<void>) {
+  const asked = await ask(person)
+  const deps = eraseDeps(api, cluster)
+  const heldSince = async () => (await sql('select held_since from erasures where id = $1', [asked.id]))[0]?.held_since
+  t.match(await carryOut(deps, ERASE_STEPS, asked.id), { againAfterMs: 600_000 })
+  t.ok(await heldSince())
+  await isWhole()
+  await releaseHold(db, placed.id)
+  await eraseWhole(deps, asked.id)
+  t.equal(await heldSince(), null)
+}
+const made = archiveWorld({ admin, store, org: orgId, user: people.another.id })
+
+t.test(
+  'an erasure that waits keeps the message of a passed invitation and the sign-ins, and shows neither',
+  async (t) => {
+    const person = await aMember()
+    await sql(`insert into sessions (user_id, sid, first_seen_at) values ($1, 'phone', now())`, [person.id])
+    const event = await anEvent(api, { org, orgId, owner: people.owner })
+    const json = { email: `${newUuid()}@example.org`, message: 'Evidence' }
+    await sql(`update memberships set role = 'admin' where user_id = $1`, [person.id])
+    const { data } = await call(person, 'POST', `/api/orgs/${org}/events/${event.wireId}/invitations`, { json })
+    const id = asInvitation(data).id
+    const rowOf = async () =>
+      (await sql('select invited_by, message, former_inviter, former_message from invitations where id = $1', [id]))[0]
+    const passed = { invited_by: people.owner.id, message: null }
+    await waitsForTheEnd(t, person, await hold('person', person.id), async () => {
+      t.strictSame(await rowOf(), { ...passed, former_inviter: person.id, former_message: 'Evidence' })
+      t.equal((await sql('select from sessions where user_id = $1', [person.id])).length, 1)
+      t.equal((await call(person, 'GET', '/api/users/me')).status, 401)
+      const list = await call(people.owner, 'GET', `/api/orgs/${org}/events/${event.wireId}/invitations`)
+      t.equal(list.status, 200)
+      t.notMatch(JSON.stringify(list.data), /Evidence/)
+    })
+    t.strictSame(await rowOf(), { ...passed, former_inviter: null, former_message: null })
+    t.equal((await sql('select from sessions where user_id = $1', [person.id])).length, 0)
+  },
+)
+
+/** A highlight of another member, with its files, and of which item the person has uploaded or what. */
+async function aHighlight(column: 'uploader_id' | 'caption_by', person: Person) {
+  const id = await made.aHighlight(await made.anAlbum(null), [await made.aMedia()])
+  await sql(
+    `update highlights set output_prefix = 'g1/', hls_master = 'master.m3u8', captions = 'caption' where id = $1`,
+    [id],
+  )
+  await sql(`update highlight_items set caption = 'Words', ${column} = $2 where highlight_id = $1`, [id, person.id])
+  await store.put(`${highlightPrefix(orgId, id)}g1/master.m3u8`, 'x', { contentType: 'text/plain' })
+  const files = () => api.keys(highlightPrefix(orgId, id))
+  return { id, files }
+}
+
+for (const column of ['uploader_id', 'caption_by'] as const) {
+  t.test(`an erasure waits for a hold on the maker of a highlight with the person as ${column}`, async (t) => {
+    const person = await aMember()
+    const { id, files } = await aHighlight(column, person)
+    const placed = await hold('person', people.another.id)
+    await waitsForTheEnd(t, person, placed, async () => {
+      t.match(await sql('select status, output_prefix from highlights where id = $1', [id]), [
+        { status: 'completed', output_prefix: 'g1/' },
+      ])
+    })
+    t.strictSame(await files(), [])
+  })
+}
+
+t.test('the same for a hold that comes when the highlight is withdrawn, and the words are gone', async (t) => {
+  const person = await aMember()
+  const { id, files } = await aHighlight('caption_by', person)
+  const asked = await ask(person)
+  const steps = ERASE_STEPS.map((step) => {
+    if (step.name !== 'highlights.withdrawal') return step
+    const run: typeof step.run = async (...given) => {
+      const done = await step.run(...given)
+      await hold('person', people.another.id)
+      return done
+    }
+    return { ...step, run }
+  })
+  t.match(await carryOut(eraseDeps(api, cluster), steps, asked.id), { againAfterMs: 600_000 })
+  t.match(await sql('select status from highlights where id = $1', [id]), [{ status: 'failed' }])
+  t.equal((await files()).length, 1)
+  await sql('delete from legal_holds')
+  await eraseWhole(eraseDeps(api, cluster), asked.id)
+  t.strictSame(await files(), [])
+})
+
+t.test('an erasure waits for a hold on an event where an edit has removed a media item of the person', async (t) => {
+  const person = await aMember()
+  const event = await made.anEvent({ status: 'active' })
+  const [media, comment] = [await made.aMedia({ by: person.id }), await made.aComment(event, [])]
+  await sql(
+    `insert into comment_versions (comment_id, version, org_id, body, media_ids, mentions, written_at)
+      values ($1, 1, $2, 'Hello', $3, '{}', now())`,
+    [comment, orgId, [media]],
+  )
+  await waitsForTheEnd(t, person, await hold('event', event), async () => {
+    t.match(await sql('select deleted_at from media where id = $1', [media]), [{ deleted_at: null }])
+  })
+  t.notOk(await exists('media', media))
+})
 
 t.test('a hold waits for a transaction that keeps holds away for longer than a lock may take', async (t) => {
   const person = await aMember()

@@ -535,3 +535,55 @@ t.test('a hold waits for a purge in its last transaction, and its entry comes af
     await admin.query('delete from legal_holds; delete from media')
   }
 })
+
+t.test('a run that is stopped because its policy was wrong has taken nothing that it did not begin', async (t) => {
+  const ids = await trashed(20, '5 days')
+  const inForce = (after: string) =>
+    admin.query(
+      `insert into retention_policies (target, name, uid, rules, purge_after, suspended, dry_run)
+        values ('MediaTrash', 'p', 'u', '[]', $1, false, false) on conflict (target) do update set purge_after = $1`,
+      [after],
+    )
+  await inForce('P1D')
+  const stop = new AbortController()
+  const slow: ObjectStore = {
+    ...store,
+    async deletePrefix(prefix) {
+      stop.abort()
+      return store.deletePrefix(prefix)
+    },
+  }
+  const rules: RetentionRun['rules'] = [{ after: 'P1D', action: 'purge' }]
+  const result = await carry({ rules, confirmed: true, batchSize: 20 }, { store: slow, signal: stop.signal })
+  t.equal(result.ended, 'Stopped')
+  await inForce('P30D')
+  const listed = await db.read({}, (tx) => listTrash(tx, { orgId: org, of: undefined, after: undefined, limit: 30 }))
+  t.equal(listed.length, 20 - result.purged, 'all others are in the trash')
+  t.ok(listed.length >= 16)
+  for (const { id } of listed)
+    t.match(await db.read({}, (tx) => findMediaOrTrash(tx, org, id)), { id, isPastRestore: false })
+  t.equal((await admin.query('select from media where id = any($1) and lease_token is not null', [ids])).rowCount, 0)
+})
+
+t.test(
+  'a policy that becomes longer keeps what a run has claimed and not begun, also when its process dies',
+  async (t) => {
+    const ids = await trashed(3, '5 days')
+    await admin.query(`insert into retention_policies (target, name, uid, rules, purge_after, suspended, dry_run)
+    values ('MediaTrash', 'p', 'u', '[]', 'P1D', false, false)`)
+    const rules: RetentionRun['rules'] = [{ after: 'P1D', action: 'purge' }]
+    const slow: ObjectStore = {
+      ...store,
+      async *list(prefix) {
+        await admin.query(`update retention_policies set purge_after = 'P30D'`)
+        yield* store.list(prefix)
+      },
+    }
+    t.match(await carry({ rules, confirmed: true }, { store: slow }), { purged: 0, failures: 0 })
+    t.equal(await rows(ids), 3)
+    // As a process that was killed leaves them.
+    await admin.query(`update media set lease_token = $1, lease_at = now() + interval '1 hour'`, [newUuid()])
+    const listed = await db.read({}, (tx) => listTrash(tx, { orgId: org, of: undefined, after: undefined, limit: 30 }))
+    t.equal(listed.length, 3)
+  },
+)

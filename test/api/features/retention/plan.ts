@@ -31,8 +31,8 @@ const of = {
 for (const [what, change, asks] of [
   ['a usual day', { due: 100 }, false],
   ['the first run of all', { daysSinceLast: null, due: 900 }, false],
-  ['a month after the last run', { daysSinceLast: 31 }, false],
-  ['more than a month after it', { daysSinceLast: 31.1 }, true],
+  ['a month after the last run, by a pod that started later', { daysSinceLast: 31.1 }, false],
+  ['more than a month and a day after it', { daysSinceLast: 32.1 }, true],
   ['a year after it, with nothing due', { daysSinceLast: 365, due: 0 }, false],
   ['a year after it, with nothing due but what is held', { daysSinceLast: 365, due: 0, held: 1 }, true],
   ['the same, confirmed', { daysSinceLast: 36_500, due: 10_000, confirmed: true }, false],
@@ -44,7 +44,7 @@ for (const [what, change, asks] of [
   ['more than the share', { due: 2001 }, true],
   ['more than the share, but for what an admitted run has left', { due: 2001, admitted: 1 }, false],
   ['more than the share beside it', { due: 3001, admitted: 1000 }, true],
-  ['what an admitted run has left, a month later', { due: 2001, admitted: 2001, daysSinceLast: 32 }, true],
+  ['what an admitted run has left, a month later', { due: 2001, admitted: 2001, daysSinceLast: 33 }, true],
   ['more than the share, confirmed', { due: 10_000, confirmed: true }, false],
   ['a share of all', { due: 10_000, maxDuePercent: 100 }, false],
   ['as many as were confirmed', { due: 5000, confirmed: true, confirmedDue: 5000 }, false],
@@ -115,10 +115,10 @@ t.test('only what goes into the cold class needs the cold tier', async (t) => {
 t.test('a sweep goes on with about as many as were confirmed, and within a month by any clock', async (t) => {
   for (const [due, days, is] of [
     [1000, 0, true],
-    [1200, 31, true],
+    [1200, 32, true],
     [1201, 0, false],
-    [1, 31.1, false],
-    [1, -31.1, false],
+    [1, 32.1, false],
+    [1, -32.1, false],
   ] as const) {
     t.equal(isConfirmed({ due: 1000, days }, due), is, `${due} ${days}`)
   }
