@@ -33,7 +33,13 @@ export interface Source {
     /** From the start of the presentation to its first frame. */
     startSeconds: number
   }
-  audio: { index: number; codec: string; channels: number } | null
+  audio: {
+    index: number
+    codec: string
+    channels: number
+    /** From the start of the presentation to its first packet. */
+    startSeconds: number
+  } | null
   /** As displayed: rotated, with square pixels. */
   width: number
   height: number
@@ -128,7 +134,12 @@ export function toSource(document: ProbeDocument): Source {
       hasSquarePixels: toNumber(parseRational(video.sample_aspect_ratio) ?? rational(1)) === 1,
       startSeconds: (seconds(video.start_time) ?? origin) - origin,
     },
-    audio: audio && { index: audio.index, codec: audio.codec_name ?? '', channels: audio.channels ?? 2 },
+    audio: audio && {
+      index: audio.index,
+      codec: audio.codec_name ?? '',
+      channels: audio.channels ?? 2,
+      startSeconds: (seconds(audio.start_time) ?? origin) - origin,
+    },
     ...displaySize(video),
     rotation: rotationOf(video),
     videoSeconds: endOf(video, origin),

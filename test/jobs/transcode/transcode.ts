@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { type ClipName, clip, clipOf } from '../../support/clips.ts'
+import { BEEPS_EVERY, joinedSound, onsets } from '../../support/sound.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** Conversions of many kinds of video. Takes over 20 s: every one is encoded and decoded again for real. */
@@ -196,5 +197,27 @@ t.test('all renditions of NTSC are cut at the same instants', async (t) => {
       t.equal(seconds.length, 3)
       for (const s of seconds.slice(0, -1)) t.ok(Math.abs(s - 2.002) < 0.0001, `${name}, ${r.name}: ${s}`)
     }
+  }
+})
+
+t.test('sound that changes its channels midway stays where the pictures have it', async (t) => {
+  const bench = await transcodeBench(t)
+  const sound = ['-i', await joinedSound(), '-c:a', 'copy']
+  const videos = {
+    encoded: ['-f', 'lavfi', '-i', 'smptebars=s=180x180:r=10:d=4', ...sound, '-c:v', 'mpeg4', '-q:v', '5'],
+    copied: ['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=4', ...sound, ...H264, '-g', '20'],
+  }
+  const prefixOf = (name: string) => `${bench.prefix}${name}/`
+  const inputs = Object.entries(videos).map(async ([name, args]) =>
+    bench.inputOf(await clipOf(args), name, prefixOf(name)),
+  )
+  const { exit, output } = await bench.run(await Promise.all(inputs))
+  t.equal(exit, 0, 'exits with 0', { output })
+  for (const name of Object.keys(videos)) {
+    t.match((await bench.manifest(prefixOf(name))).planReason, name === 'copied' ? /stream of the upload;/ : /one pass/)
+    const heard = await onsets(join(await bench.checkout(prefixOf(name)), 'audio.m3u8'))
+    // A player skips nothing of the encoder's first 1024 samples.
+    const late = heard.map((at, i) => at - 1024 / 48_000 - i * BEEPS_EVERY - 0.5)
+    t.ok(heard.length === 4 && late.every((seconds) => Math.abs(seconds) < 0.01), `${name}: ${heard.join(', ')}`)
   }
 })
