@@ -132,13 +132,13 @@ export function toSource(document: ProbeDocument): Source {
       level: video.level ?? null,
       isMirrored: isMirrored(video),
       hasSquarePixels: toNumber(parseRational(video.sample_aspect_ratio) ?? rational(1)) === 1,
-      startSeconds: (seconds(video.start_time) ?? origin) - origin,
+      startSeconds: startOf(video, origin),
     },
     audio: audio && {
       index: audio.index,
       codec: audio.codec_name ?? '',
       channels: audio.channels ?? 2,
-      startSeconds: (seconds(audio.start_time) ?? origin) - origin,
+      startSeconds: startOf(audio, origin),
     },
     ...displaySize(video),
     rotation: rotationOf(video),
@@ -214,13 +214,14 @@ const seconds = (text: string | undefined): number | null => {
   return text !== undefined && Number.isFinite(value) ? value : null
 }
 
+const startOf = (stream: Stream, origin: number): number => (seconds(stream.start_time) ?? origin) - origin
+
 /** Matroska has a track's duration in a tag, `00:00:04.000000000`; the container's duration is its longest track's. */
 function endOf(stream: Stream, origin: number): number | null {
   const [, h, m, s] = /^(\d+):(\d+):(\d+(?:\.\d+)?)$/.exec(stream.tags['DURATION'] ?? '') ?? []
   const tagged = h === undefined ? null : Number(h) * 3600 + Number(m) * 60 + Number(s)
   const own = seconds(stream.duration)
-  const start = (seconds(stream.start_time) ?? origin) - origin
-  if (own !== null && own > 0) return start + own
+  if (own !== null && own > 0) return startOf(stream, origin) + own
   return tagged !== null && tagged > 0 ? tagged - origin : null
 }
 
