@@ -170,7 +170,7 @@ function pickVideo(streams: readonly Stream[]): Stream {
 
 /**
  * The first audio track that can be decoded: newer phones add a second track in a format that few decoders support.
- * Screen recorders leave empty tracks, which count as no audio.
+ * Screen recorders leave empty tracks, which count as no audio; where the container does not tell, `probe` leaves them out.
  */
 function pickAudio(streams: readonly Stream[]): Stream | null {
   const tracks = streams.filter(

@@ -52,6 +52,45 @@ for (const [name, what, want] of facts) {
   })
 }
 
+const tone = ['-f', 'lavfi', '-i', 'sine=r=48000:d=3']
+const bars = ['-f', 'lavfi', '-i', 'smptebars=s=64x36:r=25:d=1']
+const vp8 = ['-c:v', 'libvpx', '-deadline', 'realtime', '-cpu-used', '8']
+const live = ['-c:a', 'libopus', '-live', '1', '-f', 'webm']
+
+t.test('a recording that says nothing of its length ends with its sound', async (t) => {
+  const source = await probe(await clipOf([...bars, ...tone, ...vp8, ...live], 'webm'), signal)
+  t.ok(Math.abs(source.videoSeconds - 1) < 0.05, `${source.videoSeconds} s`)
+  t.ok(Math.abs((source.audioSeconds ?? 0) - 3) < 0.05, `${source.audioSeconds} s`)
+})
+
+t.test('sound whose end lies beyond the limit is refused as a picture is', async (t) => {
+  const late = ['-itsoffset', '14500', ...tone]
+  const path = await clipOf([...bars, ...late, ...vp8, ...live, '-cluster_time_limit', '1000'], 'webm')
+  await t.rejects(probe(path, signal), { code: 12, reason: 'LimitExceeded', message: /longer than 4 hours/ })
+})
+
+t.test('a recording whose stamps begin late is as long as what it shows', async (t) => {
+  const path = await clipOf([...bars, ...vp8, ...live, '-output_ts_offset', '0.8'], 'webm')
+  const { startSeconds, videoSeconds } = await probe(path, signal)
+  t.equal(startSeconds, 0.8)
+  t.ok(Math.abs(videoSeconds - 1) < 0.05, `${videoSeconds} s`)
+})
+
+const unused: [string, string[]][] = [
+  ['webm', [...vp8, '-c:a', 'libopus']],
+  ['mp4', ['-c:v', 'mpeg4', '-c:a', 'aac', '-movflags', 'frag_keyframe+empty_moov']],
+]
+for (const [extension, encoders] of unused) {
+  t.test(`sound without a packet is no sound in ${extension} either`, async (t) => {
+    const silenced = ['-filter_complex', '[1:a]atrim=end=0[a]', '-map', '0:v', '-map', '[a]']
+    const path = await clipOf([...bars, ...tone, ...silenced, ...encoders], extension)
+    t.equal((await probe(path, signal)).audio, null)
+    const { source } = await probeWithPackets(path, signal)
+    t.match(source, { audio: null, audioSeconds: null })
+    t.ok(Math.abs(source.videoSeconds - 1) < 0.05, `${source.videoSeconds} s`)
+  })
+}
+
 t.test('tags that fill more than a line are read', async (t) => {
   const tags = ['prompt', 'workflow'].flatMap((name) => ['-metadata', `${name}=${'"'.repeat(40_000)}`])
   const dated = ['-metadata', 'creation_time=2024-05-17T10:20:30Z', '-movflags', 'use_metadata_tags']
