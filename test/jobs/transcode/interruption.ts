@@ -125,6 +125,25 @@ t.test('two pods for one job do not disturb each other', async (t) => {
   t.equal(published, await framesOf(source))
 })
 
+t.test('an attempt that another one overtakes ends with its success, and keeps what it has published', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('sparseBars'))
+  t.equal((await bench.run([input])).exit, 0)
+  const [manifest, master] = [await bench.bytes('manifest.json'), await bench.text('master.m3u8')]
+  t.match(master, /^720p\.m3u8$/m)
+  // The first one was taken for dead, and commits after the second one has begun.
+  await bench.store.delete(`${bench.prefix}manifest.json`)
+  const job = bench.start([input], {}, { PATH: await slowEncoderPath(bench.folder, 2) })
+  await encoding(bench)
+  await bench.store.put(`${bench.prefix}manifest.json`, manifest, { contentType: 'application/json' })
+  const { exit, result, output } = await job.finished
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.match(result, { ok: true, outputs: [{ id: 'med_1', state: 'Succeeded' }] })
+  t.equal(await bench.text('master.m3u8'), master)
+  t.strictSame(await bench.bytes('manifest.json'), manifest)
+  for (const name of ['360p', '720p', 'audio']) t.match(await bench.text(`${name}.m3u8`), /#EXT-X-ENDLIST\n$/)
+})
+
 /** How many frames of the first video stream can be decoded. */
 async function framesOf(path: string): Promise<number> {
   const only = ['-select_streams', 'v:0', '-show_entries', 'stream=nb_read_frames', '-of', 'csv=p=0']
