@@ -43,6 +43,7 @@ export interface Source {
   /** As displayed: rotated, with square pixels. */
   width: number
   height: number
+  /** Degrees counterclockwise by which a player turns the pictures, from 0 to 359. */
   rotation: number
   /** Seconds from the start of the presentation to the end of the video; null when the container does not say. */
   videoSeconds: number | null

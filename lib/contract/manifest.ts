@@ -70,6 +70,7 @@ export const VideoManifest = z.object({
     audioCodec: z.string().max(64).nullable(),
     width: z.int().positive(),
     height: z.int().positive(),
+    /** Degrees counterclockwise by which players turn the pictures, as ffprobe says: 270 of a phone held upright. */
     rotation: z.int(),
     durationSec: z.number().nonnegative(),
     frameRate: z.number().positive(),

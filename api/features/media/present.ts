@@ -69,8 +69,8 @@ export const toUploadedMedia = (row: MediaRow, now: Now): UploadedMedia => ({
   can: now(MEDIA, { uploaderId: row.uploaderId, ...VISIBLE }),
 })
 
-/** EXIF orientation by degrees of clockwise rotation. */
-const ORIENTATION: Record<number, number> = { 0: 1, 90: 6, 180: 3, 270: 8 }
+/** EXIF orientation, which says how to turn clockwise, by the degrees of a manifest, which are counterclockwise. */
+const ORIENTATION: Record<number, number> = { 0: 1, 90: 8, 180: 3, 270: 6 }
 
 const orientationOf = (manifest: Manifest): number | null =>
   manifest.type === 'image'

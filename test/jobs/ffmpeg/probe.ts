@@ -120,8 +120,11 @@ t.test('a file with more packets than a document holds is read without them', as
   t.strictSame(source, await probe(path, signal))
 })
 
-t.test('the rotation is what the player has to turn', async (t) => {
-  t.equal((await probe(await clip('rotated'), signal)).rotation % 180, 90)
+t.test('the rotation is what the player has to turn counterclockwise', async (t) => {
+  t.equal((await probe(await clip('rotated'), signal)).rotation, 90)
+  // The matrix (0, 1, -1, 0) of a phone held upright, whose pictures players turn clockwise.
+  const upright = ['-i', await clip('upright'), '-c', 'copy', '-metadata:s:v', 'rotate=270']
+  t.equal((await probe(await clipOf(upright), signal)).rotation, 270)
 })
 
 const disguises: [string, string][] = [

@@ -269,10 +269,12 @@ t.test('metadata of a picture are whole, and the place is for its uploader and a
 t.test('metadata of a video are whole, whichever way it was held', async (t) => {
   for (const [rotation, orientation] of [
     [0, 1],
-    [90, 6],
-    [-90, 8],
+    [90, 8],
+    // As phones that are held upright record.
+    [270, 6],
+    [-90, 6],
     [180, 3],
-    [450, 6],
+    [450, 8],
     [45, null],
   ] as const) {
     const id = await aMedia({ type: 'video/mp4' })
