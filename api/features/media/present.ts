@@ -85,7 +85,7 @@ export function toMetadata(row: DescribedMedia, mayLocate: boolean): MediaMetada
     captured_at: timestamp(row.capturedAt),
     width: source?.width ?? null,
     height: source?.height ?? null,
-    duration_sec: manifest?.type === 'video' ? manifest.source.durationSec : null,
+    duration_sec: manifest?.type === 'video' ? manifest.hls.durationSec : null,
     live_photo_duration_sec: row.livePhotoDurationSec,
     orientation: manifest ? orientationOf(manifest) : null,
     camera: { make: source?.camera.make ?? null, model: source?.camera.model ?? null },
