@@ -18,7 +18,7 @@ export interface Source {
     interlaced: boolean
     /** The matrix of its colours as ffmpeg names it, e.g. `bt709`; null when the file does not say. */
     colorSpace: string | null
-    /** Its pictures as filters get them; null where ffmpeg turns or mirrors them first. */
+    /** Its pictures before they are turned; null where ffmpeg mirrors them, or turns them by no quarter. */
     frame: { width: number; height: number } | null
   }
   /** Of the video, for players that decode it as it is. */
@@ -194,7 +194,7 @@ function isMirror(matrix: string | undefined): boolean {
 
 const isMirrored = (video: Stream) => video.side_data_list.some(({ displaymatrix }) => isMirror(displaymatrix))
 const frameOf = (video: Stream) =>
-  rotationOf(video) === 0 && !isMirrored(video) ? { width: video.width ?? 0, height: video.height ?? 0 } : null
+  rotationOf(video) % 90 === 0 && !isMirrored(video) ? { width: video.width ?? 0, height: video.height ?? 0 } : null
 
 const rotationOf = (video: Stream) => {
   const rotation = video.side_data_list.find((s) => s.rotation !== undefined)?.rotation ?? 0

@@ -29,7 +29,11 @@ const facts: [ClipName, string, Partial<Omit<ProbedSource, 'video'>> & { video?:
       location: { latitude: 48.1351, longitude: 11.582 },
     },
   ],
-  ['rotated', 'a lying picture that is shown standing', { width: 360, height: 640, video: { frame: null } }],
+  [
+    'rotated',
+    'a lying picture that is shown standing',
+    { width: 360, height: 640, video: { frame: { width: 640, height: 360 } } },
+  ],
   ['wide', 'pixels that are not square', { width: 640, height: 360 }],
   ['silent', 'that there is no sound', { audio: null, frameRate: { num: 25, den: 1 } }],
   ['variable', 'a variable frame rate', { variableFrameRate: true, frameRate: { num: 30, den: 1 } }],

@@ -123,6 +123,7 @@ const shapes: [ClipName, string, [string, number, number][], number][] = [
   ['webm', 'what browsers upload is converted', [['120p', 160, 120]], 25],
   ['recorded', 'what browsers record is converted', [['120p', 160, 120]], 25],
   ['resized', 'pictures that change their size are fitted into the first', [['180p', 320, 180]], 90],
+  ['resizedTurned', 'also where they are turned', [['180p', 180, 320]], 90],
   ['longSound', 'the last picture stays while the sound goes on', [['240p', 320, 240]], 75],
   ['shortSound', 'sound that ends early is followed by silence', [['240p', 320, 240]], 75],
   ['scratchedBrief', 'one damaged frame does not cost the video', [['360p', 640, 360]], 60],
