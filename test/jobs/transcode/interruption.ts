@@ -142,6 +142,13 @@ t.test('an attempt that another one overtakes ends with its success, and keeps w
   t.equal(await bench.text('master.m3u8'), master)
   t.strictSame(await bench.bytes('manifest.json'), manifest)
   for (const name of ['360p', '720p', 'audio']) t.match(await bench.text(`${name}.m3u8`), /#EXT-X-ENDLIST\n$/)
+
+  // The second one looks for a manifest, then the first one commits, then the second one writes, and dies.
+  const early = master.split('\n').toSpliced(-3, 2).join('\n')
+  t.notMatch(early, '720p')
+  await bench.store.put(`${bench.prefix}master.m3u8`, early, { contentType: 'application/vnd.apple.mpegurl' })
+  t.equal((await bench.run([input])).exit, 0)
+  t.equal(await bench.text('master.m3u8'), master)
 })
 
 /** How many frames of the first video stream can be decoded. */
