@@ -28,12 +28,14 @@ const UPLOAD = {
 /** The job's own output, read again for verification. */
 const OWN = { formats: 'hls,mpegts', codecs: 'h264,aac' }
 const OWN_HEVC = { formats: 'hls,mov,mp4,m4a,3gp,3g2,mj2', codecs: 'hevc' }
+/** Sound that the job has decoded. */
+const SOUND = { formats: 'nut', codecs: 'pcm_f32le' }
 /** A music track: files of sound alone, whose cover pictures ffmpeg opens and nothing uses. */
 const MUSIC = {
   formats: `mp3,flac,ogg,wav,w64,aiff,aac,${UPLOAD.formats}`,
   codecs: [...AUDIO_CODECS, ...OTHER_DECODERS, 'mjpeg'].join(','),
 }
-const ALLOWED = { upload: UPLOAD, own: OWN, ownHevc: OWN_HEVC, music: MUSIC }
+const ALLOWED = { upload: UPLOAD, own: OWN, ownHevc: OWN_HEVC, sound: SOUND, music: MUSIC }
 export type InputKind = keyof typeof ALLOWED
 
 /** The arguments that open one file and nothing else. Input options go between the whitelists and `-i`. */

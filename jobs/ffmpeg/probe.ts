@@ -43,7 +43,7 @@ const LISTED_BYTES = 32 * 1024 * 1024
  */
 export async function probe(path: string, signal: AbortSignal): Promise<ProbedSource> {
   await sizeOf(path)
-  return toProbedSource(path, await readDocument(path, signal), signal)
+  return toProbedSource(path, await readHeard(path, signal), signal)
 }
 
 /** The same, and the packets of the video in the order of the file, unless these have to be listed by themselves. */
@@ -53,7 +53,10 @@ export async function probeWithPackets(
 ): Promise<{ source: ProbedSource; packets: readonly ProbedPacket[] | undefined }> {
   const size = await sizeOf(path)
   const listed = size <= LISTED_BYTES ? await readWithPackets(path, signal) : undefined
-  const source = await toProbedSource(path, listed ?? (await readDocument(path, signal)), signal)
+  const document = listed
+    ? heardOf(listed, new Set(listed.packets.map((packet) => packet.stream_index)))
+    : await readHeard(path, signal)
+  const source = await toProbedSource(path, document, signal)
   const packets = listed?.packets.filter((packet) => packet.stream_index === source.video.index).map(toPacket)
   return { source, packets }
 }
@@ -66,17 +69,51 @@ async function sizeOf(path: string): Promise<number> {
 }
 
 async function toProbedSource(path: string, document: ProbeDocument, signal: AbortSignal): Promise<ProbedSource> {
-  const source = toSource(document)
-  const claimed = source.videoSeconds
-  if (claimed !== null && presentationSeconds({ ...source, videoSeconds: claimed }) <= LIMITS.sparseSeconds) {
-    return { ...source, videoSeconds: claimed }
+  const claimed = toSource(document)
+  if (claimed.videoSeconds !== null && !isEndless(claimed)) {
+    const whole = { ...claimed, videoSeconds: claimed.videoSeconds }
+    if (presentationSeconds(whole) <= LIMITS.sparseSeconds) return whole
   }
-  const measured = await measure(path, source, signal)
-  const videoSeconds = claimed ?? measured.seconds
-  refuseTooLong(videoSeconds)
-  const whole = { ...source, videoSeconds }
-  refuseSparse(measured.frames, presentationSeconds(whole))
-  return { ...whole, ...measuredRate(whole, measured.frames / videoSeconds) }
+  const { video, audio, startSeconds } = claimed
+  const tracks = await measure(path, isEndless(claimed) ? undefined : video.index, signal)
+  const secondsOf = (index: number) => (tracks.get(index)?.end ?? 0) - startSeconds
+  const frames = tracks.get(video.index)?.packets ?? 0
+  const videoSeconds = claimed.videoSeconds ?? secondsOf(video.index)
+  if (frames === 0 || videoSeconds <= 0) throw badInput('CorruptInput', 'The video has no frames')
+  const audioSeconds = audio && (claimed.audioSeconds ?? secondsOf(audio.index))
+  const whole = { ...claimed, videoSeconds, audioSeconds }
+  refuseTooLong(presentationSeconds(whole))
+  refuseSparse(frames, presentationSeconds(whole))
+  return { ...whole, ...measuredRate(whole, frames / videoSeconds) }
+}
+
+/** It has sound, and the container does not say where that ends. */
+const isEndless = ({ audio, audioSeconds }: Source) => audio !== null && audioSeconds === null
+
+/** Without the sound that has no packets. Screen recorders and browsers leave such tracks, and not every container tells. */
+const heardOf = <T extends ProbeDocument>(document: T, tracks: { has(index: number): boolean }): T => ({
+  ...document,
+  streams: document.streams.filter((s) => s.codec_type !== 'audio' || tracks.has(s.index)),
+})
+
+async function readHeard(path: string, signal: AbortSignal): Promise<ProbeDocument> {
+  const document = await readDocument(path, signal)
+  const { audio } = toSource(document)
+  const isCounted = document.streams.some((s) => s.index === audio?.index && s.nb_frames !== undefined)
+  if (!audio || isCounted || (await hasPackets(path, audio.index, signal))) return document
+  return heardOf(document, await measure(path, undefined, signal))
+}
+
+/** Reads no further than the first packet. */
+async function hasPackets(path: string, index: number, signal: AbortSignal): Promise<boolean> {
+  let isFound = false
+  const first = ['-select_streams', String(index), '-read_intervals', '%+#1', '-show_entries', 'packet=stream_index']
+  const onLine = (line: string) => {
+    isFound ||= line !== ''
+  }
+  const args = [...first, '-of', 'csv=p=0', ...guardedInput('upload', path)]
+  await runFfprobe({ args, signal, limitMs: SCAN_LIMIT_MS, onLine })
+  return isFound
 }
 
 const DOCUMENT = ['-show_format', '-show_streams']
@@ -162,30 +199,38 @@ const parseJson = (text: string): unknown => {
   }
 }
 
+interface Track {
+  packets: number
+  /** The time stamp at which the last packet ends. */
+  end: number
+}
+
 /**
  * Reads the time stamp of every packet: recordings made by browsers declare no duration, and a declared rate may be wrong.
+ * Of one track, or of all.
  */
 async function measure(
   path: string,
-  source: Source,
+  index: number | undefined,
   signal: AbortSignal,
-): Promise<{ seconds: number; frames: number }> {
-  let [from, to, frames] = [Number.POSITIVE_INFINITY, 0, 0]
+): Promise<ReadonlyMap<number, Track>> {
+  const tracks = new Map<number, Track>()
   await runFfprobe({
     args: [
-      ...['-select_streams', String(source.video.index), '-show_entries', 'packet=pts_time,duration_time'],
+      ...(index === undefined ? [] : ['-select_streams', String(index)]),
+      ...['-show_entries', 'packet=stream_index,pts_time,duration_time'],
       ...['-of', 'csv=p=0', ...guardedInput('upload', path)],
     ],
     signal,
     limitMs: SCAN_LIMIT_MS,
     onLine: (line) => {
-      const [pts, duration] = line.split(',').map(Number)
-      if (pts === undefined || !Number.isFinite(pts)) return
-      frames += 1
-      from = Math.min(from, pts)
-      to = Math.max(to, pts + (Number.isFinite(duration) ? (duration ?? 0) : 0))
+      const [of, pts, duration = 0] = line.split(',').map(Number)
+      if (of === undefined || pts === undefined || !Number.isFinite(pts)) return
+      const track = tracks.get(of) ?? { packets: 0, end: 0 }
+      track.packets += 1
+      track.end = Math.max(track.end, pts + (Number.isFinite(duration) ? duration : 0))
+      tracks.set(of, track)
     },
   })
-  if (to <= 0) throw badInput('CorruptInput', 'The video has no frames')
-  return { seconds: to - Math.min(from, 0), frames }
+  return tracks
 }

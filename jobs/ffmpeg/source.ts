@@ -18,7 +18,7 @@ export interface Source {
     interlaced: boolean
     /** The matrix of its colours as ffmpeg names it, e.g. `bt709`; null when the file does not say. */
     colorSpace: string | null
-    /** Its pictures as filters get them; null where ffmpeg turns or mirrors them first. */
+    /** Its pictures before they are turned; null where ffmpeg mirrors them, or turns them by no quarter. */
     frame: { width: number; height: number } | null
   }
   /** Of the video, for players that decode it as it is. */
@@ -33,10 +33,17 @@ export interface Source {
     /** From the start of the presentation to its first frame. */
     startSeconds: number
   }
-  audio: { index: number; codec: string; channels: number } | null
+  audio: {
+    index: number
+    codec: string
+    channels: number
+    /** From the start of the presentation to its first packet. */
+    startSeconds: number
+  } | null
   /** As displayed: rotated, with square pixels. */
   width: number
   height: number
+  /** Degrees counterclockwise by which a player turns the pictures, from 0 to 359. */
   rotation: number
   /** Seconds from the start of the presentation to the end of the video; null when the container does not say. */
   videoSeconds: number | null
@@ -126,9 +133,14 @@ export function toSource(document: ProbeDocument): Source {
       level: video.level ?? null,
       isMirrored: isMirrored(video),
       hasSquarePixels: toNumber(parseRational(video.sample_aspect_ratio) ?? rational(1)) === 1,
-      startSeconds: (seconds(video.start_time) ?? origin) - origin,
+      startSeconds: startOf(video, origin),
     },
-    audio: audio && { index: audio.index, codec: audio.codec_name ?? '', channels: audio.channels ?? 2 },
+    audio: audio && {
+      index: audio.index,
+      codec: audio.codec_name ?? '',
+      channels: audio.channels ?? 2,
+      startSeconds: startOf(audio, origin),
+    },
     ...displaySize(video),
     rotation: rotationOf(video),
     videoSeconds: endOf(video, origin),
@@ -159,7 +171,7 @@ function pickVideo(streams: readonly Stream[]): Stream {
 
 /**
  * The first audio track that can be decoded: newer phones add a second track in a format that few decoders support.
- * Screen recorders leave empty tracks, which count as no audio.
+ * Screen recorders leave empty tracks, which count as no audio; where the container does not tell, `probe` leaves them out.
  */
 function pickAudio(streams: readonly Stream[]): Stream | null {
   const tracks = streams.filter(
@@ -182,7 +194,7 @@ function isMirror(matrix: string | undefined): boolean {
 
 const isMirrored = (video: Stream) => video.side_data_list.some(({ displaymatrix }) => isMirror(displaymatrix))
 const frameOf = (video: Stream) =>
-  rotationOf(video) === 0 && !isMirrored(video) ? { width: video.width ?? 0, height: video.height ?? 0 } : null
+  rotationOf(video) % 90 === 0 && !isMirrored(video) ? { width: video.width ?? 0, height: video.height ?? 0 } : null
 
 const rotationOf = (video: Stream) => {
   const rotation = video.side_data_list.find((s) => s.rotation !== undefined)?.rotation ?? 0
@@ -203,13 +215,14 @@ const seconds = (text: string | undefined): number | null => {
   return text !== undefined && Number.isFinite(value) ? value : null
 }
 
+const startOf = (stream: Stream, origin: number): number => (seconds(stream.start_time) ?? origin) - origin
+
 /** Matroska has a track's duration in a tag, `00:00:04.000000000`; the container's duration is its longest track's. */
 function endOf(stream: Stream, origin: number): number | null {
   const [, h, m, s] = /^(\d+):(\d+):(\d+(?:\.\d+)?)$/.exec(stream.tags['DURATION'] ?? '') ?? []
   const tagged = h === undefined ? null : Number(h) * 3600 + Number(m) * 60 + Number(s)
   const own = seconds(stream.duration)
-  const start = (seconds(stream.start_time) ?? origin) - origin
-  if (own !== null && own > 0) return start + own
+  if (own !== null && own > 0) return startOf(stream, origin) + own
   return tagged !== null && tagged > 0 ? tagged - origin : null
 }
 

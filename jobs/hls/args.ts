@@ -25,16 +25,18 @@ const OVERRUN_SECONDS = 5
  */
 export function passArguments(pass: EncodePass, input: (options: string[]) => string[], folder: string): string[] {
   if (pass.copiesVideo) return copyArguments(pass, input, folder)
-  const { source, renditions, withAudio } = pass
+  const { source, renditions } = pass
+  const sound = soundGraph(pass)
   return [
     ...input(inputOptions(pass)),
     ...['-filter_complex_threads', String(filterThreads(pass.cores)), '-filter_complex', filterGraph(pass)],
+    ...(sound === undefined ? [] : ['-filter_complex', sound]),
     ...renditions.flatMap((_, i) => ['-map', `[v${i}]`]),
-    ...(withAudio ? ['-map', '[a0]'] : []),
+    ...(sound === undefined ? [] : ['-map', '[a0]']),
     ...NO_METADATA,
     ...renditions.flatMap((rendition, i) => videoOptions(pass, rendition, i)),
     ...['-fps_mode', 'passthrough', '-max_muxing_queue_size', '4096'],
-    ...(withAudio ? AUDIO_OPTIONS : []),
+    ...(sound === undefined ? [] : SOUND_OPTIONS),
     ...['-t', (presentationSeconds(source) + OVERRUN_SECONDS).toFixed(3)],
     ...(pass.part ? partOptions(pass, pass.part, folder) : hlsOptions(streamsOf(pass), pass.timeline, folder)),
   ]
@@ -58,7 +60,7 @@ function copyArguments(pass: EncodePass, input: (options: string[]) => string[],
     // The first says nothing about a stream that is not encoded.
     ...(video ? ['-map_metadata:s:v', '-1', '-c:v', 'copy', '-bsf:v', PICTURES_ONLY] : []),
     ...['-max_muxing_queue_size', '4096'],
-    ...(sound === undefined ? [] : AUDIO_OPTIONS),
+    ...(sound === undefined ? [] : SOUND_OPTIONS),
     ...['-t', (presentationSeconds(pass.source) + OVERRUN_SECONDS).toFixed(3)],
     ...hlsOptions(streamsOf(pass), pass.timeline, folder),
   ]
@@ -94,6 +96,10 @@ export const hevcArguments = (
 ]
 
 export const AUDIO_OPTIONS = ['-c:a', 'aac', '-b:a', String(AUDIO_BITRATE), '-ac', '2', '-ar', String(AUDIO_RATE)]
+
+/** A graph of sound that ffmpeg builds anew near the beginning begins with silence that has been encoded already. */
+const ONLY_FORWARD = "noise=drop='if(gt(n,0)*lte(pts,ld(0)),1,st(0,pts)*0)'"
+const SOUND_OPTIONS = [...AUDIO_OPTIONS, '-bsf:a', ONLY_FORWARD]
 
 function inputOptions(pass: EncodePass): string[] {
   const window = pass.part ? windowOptions(pass, pass.part) : []

@@ -6,8 +6,8 @@ import type { Rendition } from './ladder.ts'
 import { type PassWindow, windowOf } from './pass-window.ts'
 
 /**
- * The filters of one pass. The frame rate is made constant before the split, so that frame n is the same picture in
- * every rendition of every pass.
+ * The filters of the pictures of one pass. The frame rate is made constant before the split, so that frame n is the same
+ * picture in every rendition of every pass.
  */
 export function filterGraph(pass: EncodePass): string {
   const { renditions } = pass
@@ -19,9 +19,7 @@ export function filterGraph(pass: EncodePass): string {
   ]
   const branches = renditions.map((r, i) => `[s${i}]${[...halving(r, step), ...scaling(pass, r)].join(',')}[v${i}]`)
   const split = `split=${renditions.length}${renditions.map((_, i) => `[s${i}]`).join('')}`
-  const video = `[0:${pass.source.video.index}]${[...common, split].join(',')};${branches.join(';')}`
-  const sound = soundGraph(pass)
-  return sound === undefined ? video : `${video};${sound}`
+  return `[0:${pass.source.video.index}]${[...common, split].join(',')};${branches.join(';')}`
 }
 
 function timing(pass: EncodePass): string[] {
@@ -66,12 +64,32 @@ const scaling = (pass: EncodePass, { width, height }: Rendition): string[] =>
     ? [`scale_cuda=${width}:${height}:interp_algo=bicubic:format=yuv420p`]
     : [`scale=${width}:${height}:flags=bicubic:out_range=tv`, 'setsar=1', 'format=yuv420p']
 
-/** The filters of the sound of a pass; undefined for one without. */
+/**
+ * The filters of the sound of a pass; undefined for one without. They are a graph of their own: where sound changes its
+ * channels midway, ffmpeg builds the graph that it belongs to anew, and filters of pictures would begin to count again.
+ */
 export const soundGraph = (pass: Pick<EncodePass, 'source' | 'withAudio'>): string | undefined =>
-  pass.withAudio && pass.source.audio ? audio(pass.source, pass.source.audio.index) : undefined
+  pass.withAudio && pass.source.audio ? audio(pass.source, pass.source.audio) : undefined
 
-/** Fills audio that begins late, has gaps or ends early with silence: players stall where audio is missing. */
-function audio(source: EncodePass['source'], index: number): string {
+/** Seconds. Sound that begins no later is not noticed to be late. */
+const MIN_LATE = 0.05
+/** Seconds after the beginning that a container claims, for packets from which nothing can be decoded. */
+const MAX_UNDECODED = 5
+
+/**
+ * Fills audio that begins late, has gaps or ends early with silence: players stall where audio is missing. Where late
+ * sound begins, its first frame is silenced and put at the start, and the gap behind that frame is filled. A graph that
+ * ffmpeg builds anew midway has such a first frame too, which keeps its time: `first_pts=0` would fill hours before it,
+ * and hold them in memory. Gaps of 50 ms and more are filled; what is off by less is
+ * stretched, by 0.4 % at most, which is not heard.
+ */
+function audio(source: EncodePass['source'], { index, startSeconds }: NonNullable<Source['audio']>): string {
   const end = presentationSeconds(source).toFixed(3)
-  return `[0:${index}]aresample=${AUDIO_RATE}:async=1:first_pts=0,apad=whole_dur=${end},atrim=end=${end}[a0]`
+  const last = (Math.max(0, startSeconds) + MAX_UNDECODED).toFixed(3)
+  return [
+    `[0:${index}]volume='if(eq(pts,startpts)*between(t,${MIN_LATE},${last}),0,1)':eval=frame`,
+    `asetpts='if(eq(N,0)*between(T,0,${last}),0,PTS)'`,
+    `aresample=${AUDIO_RATE}:async=200:min_hard_comp=0.05`,
+    ...['apad', `atrim=start=0:end=${end}[a0]`],
+  ].join(',')
 }

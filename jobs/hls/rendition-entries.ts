@@ -1,8 +1,9 @@
+import type { ManifestRendition } from '../../lib/contract/manifest.ts'
 import { toNumber } from '../ffmpeg/rational.ts'
 import { averageBandwidth, peakBandwidth } from './bandwidth.ts'
 import { AUDIO_BITRATE, AUDIO_NAME } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
-import { codecsOf, formatMasterPlaylist, type MasterEntry } from './master-playlist.ts'
+import { AUDIO_CODEC, codecsOf, formatMasterPlaylist, type MasterEntry } from './master-playlist.ts'
 
 interface Measured {
   bytes: number
@@ -66,3 +67,16 @@ export const manifestEntry = (video: EncodedVideo, r: MasterEntry, hasAudio: boo
   segments: video.segments.length,
   bytes: video.segments.reduce((sum, s) => sum + s.bytes, 0),
 })
+
+const SOUND = `,${AUDIO_CODEC}`
+
+/** The master playlist of H.264, as a manifest describes it. */
+export function describedMaster(renditions: readonly ManifestRendition[]): string {
+  const entries = renditions
+    .filter(({ codecs }) => codecs.startsWith('avc1.'))
+    .map((r) => ({ ...r, videoCodec: r.codecs.replace(SOUND, '') }))
+  return masterPlaylistText(
+    entries,
+    renditions.some(({ codecs }) => codecs.endsWith(SOUND)),
+  )
+}

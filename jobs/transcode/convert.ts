@@ -48,7 +48,7 @@ export interface ConvertTools {
 export async function convertVideo(tools: ConvertTools, input: TranscodeInput): Promise<VideoManifest> {
   const { store, scratch, signal, progress } = tools
   const sharing = sharingOf(tools, input)
-  const isNotConverted = sharing && (() => refuseConverted(tools, input.outputPrefix))
+  const isNotConverted = () => refuseConverted(tools, input.outputPrefix)
   if (sharing) await leadAnew(sharing, signal)
   const sourcePath = join(scratch, 'source')
   progress.at('Downloading', 0)
@@ -76,13 +76,13 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
     // Loads the library of images, which a video needs only here.
     const { publishPoster } = await import('../hls/poster.ts')
     const images = await publishPoster({ ...tools, origin: 'upload', prefix, source, sourcePath, folder: scratch })
-    await isNotConverted?.()
+    await isNotConverted()
     // Everything that players need is there, before what they can do without is begun.
     const masters = await publishMaster(publisher, ladder, targetSeconds)
     const { segmentSeconds } = tools.spec
     const own = { segmentSeconds, ...probed, sourcePath, folder, prefix, publisher, ladder, wallSeconds }
     const hevc = await addHevc({ ...tools, ...own })
-    await isNotConverted?.()
+    await isNotConverted()
     const manifest = await commit(tools, input, source, ladder, {
       publisher,
       accelerator,

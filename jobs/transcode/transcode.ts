@@ -2,12 +2,15 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { EXIT, type OutputResult } from '../../lib/contract/job-result.ts'
-import { Manifest } from '../../lib/contract/manifest.ts'
+import { Manifest, type VideoManifest } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { readText } from '../../lib/runtime/object-store/read-text.ts'
 import { type Accelerator, chooseAccelerator } from '../ffmpeg/accelerator.ts'
 import type { Preset } from '../hls/encode-pass.ts'
+import { PLAYLIST_TYPE } from '../hls/publisher.ts'
+import { describedMaster } from '../hls/rendition-entries.ts'
 import { type Failure, failureOf } from '../runtime/failure.ts'
 import { findManifest } from '../runtime/manifest.ts'
 import type { ProgressTracker } from '../runtime/progress.ts'
@@ -107,6 +110,7 @@ async function transcodeOne(
     signal.throwIfAborted()
     const earlier = await findManifest(store, input.outputPrefix, Manifest, signal)
     const manifest = earlier ?? (await convert().catch(otherOf))
+    if (manifest.type === 'video') await keepMaster(tools, input.outputPrefix, manifest)
     progress.finished()
     log.info({ id: input.id, seconds: manifest.encode.wallSeconds }, 'converted')
     return {
@@ -122,6 +126,24 @@ async function transcodeOne(
     return { output: { id: input.id, state: 'Failed', reason, message }, failure }
   } finally {
     await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+/**
+ * Writes the master playlist again where it is not that of the manifest. An attempt that ran beside the one that has
+ * committed may have put its first master playlist, of the smallest rendition alone, in place of the whole one: between
+ * its last look for a manifest and that write, the other one may commit. Best effort.
+ */
+async function keepMaster({ store, signal, log }: TranscodeTools, prefix: string, { hls }: VideoManifest) {
+  const key = `${prefix}${hls.master}`
+  const text = describedMaster(hls.renditions)
+  try {
+    const stored = await readText(store, key, { maxBytes: 2 * text.length, signal })
+    if (stored === text) return
+    log.warn({ key }, 'the master playlist is not that of the manifest; writing it again')
+    await store.put(key, text, { contentType: PLAYLIST_TYPE, size: Buffer.byteLength(text), signal })
+  } catch (error) {
+    log.warn({ err: error, key }, 'could not look after the master playlist')
   }
 }
 

@@ -70,7 +70,9 @@ export const VideoManifest = z.object({
     audioCodec: z.string().max(64).nullable(),
     width: z.int().positive(),
     height: z.int().positive(),
+    /** Degrees counterclockwise by which players turn the pictures, as ffprobe says: 270 of a phone held upright. */
     rotation: z.int(),
+    /** Of the pictures. */
     durationSec: z.number().nonnegative(),
     frameRate: z.number().positive(),
     hdr: z.boolean(),
@@ -80,6 +82,7 @@ export const VideoManifest = z.object({
   hls: z.object({
     master: z.string().max(128),
     segmentSeconds: z.number().positive(),
+    /** Of what plays: the last picture stays while the sound goes on. */
     durationSec: z.number().positive(),
     renditions: z.array(ManifestRendition).min(1).max(8),
   }),

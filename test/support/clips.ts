@@ -308,11 +308,11 @@ const RECIPES = {
   audioOnly: { args: [...sound(1), ...aac], extension: 'm4a' },
 } satisfies Record<string, Recipe>
 
-export type ClipName = keyof typeof RECIPES | 'rotated' | 'cover' | 'resized'
+export type ClipName = keyof typeof RECIPES | 'rotated' | 'cover' | 'resized' | 'resizedTurned'
 
 /** The path of a clip, made once per machine. */
 export async function clip(name: ClipName): Promise<string> {
-  const made = { rotated: 'mp4', cover: 'mp4', resized: 'mkv' }
+  const made = { rotated: 'mp4', cover: 'mp4', resized: 'mkv', resizedTurned: 'mp4' }
   const extension = name in made ? made[name as keyof typeof made] : RECIPES[name as keyof typeof RECIPES].extension
   return madeOnce(`${name}.${extension}`, (path) => make(name, path))
 }
@@ -375,6 +375,11 @@ async function make(name: ClipName, path: string): Promise<void> {
     return
   }
   if (name === 'resized') return resize(path)
+  if (name === 'resizedTurned') {
+    // The matrix of a phone held upright.
+    await ffmpeg(['-i', await clip('resized'), '-c', 'copy', '-metadata:s:v', 'rotate=270', path])
+    return
+  }
   const recipe: Recipe = RECIPES[name]
   if ('args' in recipe) await ffmpeg([...recipe.args, path])
   else await writeFile(path, recipe.change(await readFile(await clip(recipe.of as ClipName))))

@@ -37,6 +37,32 @@ export async function leftOf(path: string): Promise<Float64Array> {
   return samples
 }
 
+/** Seconds between two beeps of `beeps`: 32 frames of AC-3. */
+export const BEEPS_EVERY = 1.024
+/** An expression for `aevalsrc`: a beep of a tenth of a second half a second after each multiple of that time. */
+export const beeps = `0.5*between(mod(t,${BEEPS_EVERY}),0.5,0.6)*sin(2*PI*1000*t)`
+
+/** The seconds at which sound begins behind at least a fifth of a second without. */
+export async function onsets(path: string): Promise<number[]> {
+  const args = ['-nostdin', '-v', 'error', '-i', path, '-map', '0:a:0', '-ac', '1', '-ar', '48000', '-f', 's16le', '-']
+  const { stdout } = await run('ffmpeg', args, { encoding: 'buffer', maxBuffer: 64e6 })
+  const found: number[] = []
+  let last = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < stdout.length / 2; i++) {
+    if (Math.abs(stdout.readInt16LE(2 * i)) < 3000) continue
+    if (i - last > 9600) found.push(i / 48_000)
+    last = i
+  }
+  return found
+}
+
+/** Sound of four seconds that begins with one channel and goes on with two, `beeps` in both. */
+export async function joinedSound(): Promise<string> {
+  const part = (channels: string) =>
+    recording('ac3', `aevalsrc='${beeps}':s=48000:d=${2 * BEEPS_EVERY}`, '-c:a', 'ac3', '-b:a', '96k', '-ac', channels)
+  return `concat:${await part('1')}|${await part('2')}`
+}
+
 /** The index of the first sample louder than `level` from `from` on. */
 export function firstAbove(samples: Float64Array, level: number, from = 0): number {
   for (let i = from; i < samples.length; i++) if (Math.abs(samples[i] ?? 0) > level) return i

@@ -5,6 +5,7 @@ import t from 'tap'
 const load = (name: string) => import(new URL(`../../web/${name}.js`, import.meta.url).href)
 const { gridFor, layOut, monthAt, placesBetween, topOf } = await load('library/grid-layout')
 const { keyOf, planUpload } = await load('uploads/plan')
+const { newLinks } = await load('viewer/new-links')
 const { newDetails } = await load('lib/media-details')
 const { clock, day, dayHere, daysLeft, monthName, seconds, size, timeHere } = await load('lib/words')
 
@@ -16,6 +17,24 @@ t.test('a grid fills the width, with at least three columns', async (t) => {
   }
   t.equal(gridFor(390).columns, 3)
   t.ok(gridFor(1280).columns >= 6)
+})
+
+t.test('a video gets new links each time that they expire, and none where new ones have just failed', async (t) => {
+  let [at, asked] = [0, 0]
+  const links = newLinks(
+    async () => ({ asked: ++asked }),
+    () => at,
+  )
+  for (const expired of [0, 3_700_000, 8_000_000]) {
+    at = expired
+    t.strictSame(await Promise.all([links.ask(), links.ask()]), [{ asked }, { asked }])
+    at += 20_000
+    t.equal(await links.ask(), undefined)
+  }
+  t.equal(asked, 3)
+  const failing = newLinks(() => Promise.reject(new Error('offline')))
+  t.equal(await failing.ask(), undefined)
+  t.equal(await newLinks().ask(), undefined)
 })
 
 t.test('only rows near the window have places, and together they are all of them', async (t) => {

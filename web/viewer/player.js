@@ -2,6 +2,7 @@ import Hls from 'hls.js'
 import { link } from '../lib/api.js'
 import { html, useEffect, useRef, useState } from '../lib/html.js'
 import { HLS } from './hls-settings.js'
+import { newLinks } from './new-links.js'
 
 /** The shorter side is what people know. */
 const nameOf = (level) => `${Math.min(level.width, level.height)}p`
@@ -20,14 +21,12 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
   const [automatic, setAutomatic] = useState()
   useEffect(() => {
     const element = video.current
+    const links = newLinks(refresh)
     let isGone = false
-    function load(item, from, isRetry) {
+    function load(item, from) {
       hls.current?.destroy()
       const source = link(item.variants.hls_master_url)
-      if (!Hls.isSupported()) {
-        element.src = source // Safari on a phone plays HLS natively
-        return
-      }
+      if (!Hls.isSupported()) return loadNatively(source, from)
       const player = new Hls({ ...HLS, startPosition: from })
       hls.current = player
       player.on(Hls.Events.MANIFEST_PARSED, () => {
@@ -44,21 +43,38 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
       player.on(Hls.Events.LEVEL_SWITCHED, () =>
         setAutomatic(player.autoLevelEnabled ? player.currentLevel : undefined),
       )
-      player.on(Hls.Events.ERROR, (_, data) => data.fatal && void recover(player, data, isRetry))
+      player.on(Hls.Events.ERROR, (_, data) => data.fatal && void recover(player, data))
       player.loadSource(source)
       player.attachMedia(element)
     }
-    /** Links end after a while: a video that was paused for long goes on with new ones, once. */
-    async function recover(player, { type, details }, isRetry) {
+    /** Safari on a phone plays HLS itself. */
+    function loadNatively(source, from, isPlaying = false) {
+      element.src = source
+      element.onloadedmetadata = () => {
+        if (from > 0) element.currentTime = from
+        if (isPlaying) element.play().catch(() => {})
+      }
+      element.onerror = async () => {
+        const [at, wasPlaying] = [element.currentTime || from, !element.paused]
+        const fresh = await links.ask()
+        if (isGone) return
+        if (fresh?.variants.hls_master_url) loadNatively(link(fresh.variants.hls_master_url), at, wasPlaying)
+        else onProblem?.('It cannot be played right now')
+      }
+    }
+    /** Links end after a while: a video that is long, or was paused for long, goes on with new ones. */
+    async function recover(player, { type, details }) {
       if (type === Hls.ErrorTypes.MEDIA_ERROR) return player.recoverMediaError()
-      const fresh = isRetry ? undefined : await Promise.resolve(refresh?.()).catch(() => undefined)
+      const fresh = await links.ask()
       if (isGone || hls.current !== player) return
-      if (fresh?.variants.hls_master_url) load(fresh, element.currentTime, true)
+      if (fresh?.variants.hls_master_url) load(fresh, element.currentTime)
       else onProblem?.(`It cannot be played right now (${details})`)
     }
     load(m, before.current.second)
     return () => {
       isGone = true
+      element.onerror = null
+      element.onloadedmetadata = null
       // What has not begun to play yet was not paused by a person.
       const isPaused = element.played.length > 0 ? element.paused && !element.ended : before.current.isPaused
       before.current = { ...before.current, second: element.currentTime, isPaused }

@@ -146,6 +146,7 @@ export async function holdSources(
         kind: media.kind,
         pairedMediaId: media.pairedMediaId,
         isUsable: sql<boolean>`${media.uploadStatus} <> 'failed'`,
+        // Of the pictures, which is what a highlight shows. Their sound may go on.
         durationSec: sql<number | null>`(${media.manifest} -> 'source' ->> 'durationSec')::float8`,
         takenOn,
       })

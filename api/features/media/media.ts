@@ -150,7 +150,11 @@ export const MediaMetadata = z
     captured_at: outputTime().nullable(),
     width: Pixels.nullable().meta({ description: 'Pixels, as displayed' }),
     height: Pixels.nullable(),
-    duration_sec: z.number().min(0).nullable(),
+    duration_sec: z
+      .number()
+      .min(0)
+      .nullable()
+      .meta({ description: 'Of a video as it plays; null for anything else, and until it is known' }),
     live_photo_duration_sec: z
       .number()
       .min(0)

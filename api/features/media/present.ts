@@ -69,8 +69,8 @@ export const toUploadedMedia = (row: MediaRow, now: Now): UploadedMedia => ({
   can: now(MEDIA, { uploaderId: row.uploaderId, ...VISIBLE }),
 })
 
-/** EXIF orientation by degrees of clockwise rotation. */
-const ORIENTATION: Record<number, number> = { 0: 1, 90: 6, 180: 3, 270: 8 }
+/** EXIF orientation, which says how to turn clockwise, by the degrees of a manifest, which are counterclockwise. */
+const ORIENTATION: Record<number, number> = { 0: 1, 90: 8, 180: 3, 270: 6 }
 
 const orientationOf = (manifest: Manifest): number | null =>
   manifest.type === 'image'
@@ -85,7 +85,7 @@ export function toMetadata(row: DescribedMedia, mayLocate: boolean): MediaMetada
     captured_at: timestamp(row.capturedAt),
     width: source?.width ?? null,
     height: source?.height ?? null,
-    duration_sec: manifest?.type === 'video' ? manifest.source.durationSec : null,
+    duration_sec: manifest?.type === 'video' ? manifest.hls.durationSec : null,
     live_photo_duration_sec: row.livePhotoDurationSec,
     orientation: manifest ? orientationOf(manifest) : null,
     camera: { make: source?.camera.make ?? null, model: source?.camera.model ?? null },

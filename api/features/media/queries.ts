@@ -18,10 +18,10 @@ const thisMedia = and(eq(media.orgId, org), isNull(media.deletedAt), eq(media.id
 export const livePhotoVideo = sql<string | null>`(select half.output_prefix || half.hls_master from media half
   where half.id = media.paired_media_id and half.deleted_at is null)`
 
-/** Seconds of the video half of a Live Photo; null for the video itself, and until its conversion has found it out. */
+/** Seconds that the video half of a Live Photo plays; null for the video itself, and until its conversion has found it out. */
 const livePhotoDurationSec = sql<
   number | null
->`(select (half.manifest -> 'source' ->> 'durationSec')::float8 from media half
+>`(select (half.manifest -> 'hls' ->> 'durationSec')::float8 from media half
   where half.id = media.paired_media_id and half.deleted_at is null and half.kind = 'video')`
 
 const found = { ...getTableColumns(media), livePhotoVideo }

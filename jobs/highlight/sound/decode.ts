@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { rm, stat } from 'node:fs/promises'
 import { FfmpegFailed, runFfmpeg } from '../../ffmpeg/ffmpeg.ts'
 import { guardedInput, type InputKind } from '../../ffmpeg/input.ts'
 import { explainDecoding } from '../../hls/run-encode-pass.ts'
@@ -6,7 +6,7 @@ import type { PermanentError } from '../../runtime/failure.ts'
 import { ToolCrashed } from '../../runtime/tool-process.ts'
 import type { Loudness } from './levelling.ts'
 import { measuring, readLoudness } from './measure.ts'
-import { RATE } from './pcm.ts'
+import { CHANNELS, RATE } from './pcm.ts'
 
 export interface DecodeRun {
   kind: InputKind
@@ -29,6 +29,9 @@ const PRE_ROLL_SECONDS = 1
 /** Reading goes on this far beyond the end: packets of sound may lie behind the picture that they belong to. */
 const OVERRUN_SECONDS = 2
 const LIMIT_MS = 600_000
+const FLOAT_BYTES = 4
+/** Sample frames that the meter looks at together. */
+const STEP = RATE / 10
 /** The file is in a format that is not permitted, is no such file at all, or holds no sound. */
 const UNSUITABLE = /not on whitelist|file:.*: Invalid argument|matches no streams/
 
@@ -51,32 +54,60 @@ export async function decode({
   const seconds = startSec - seekTo + count / RATE + OVERRUN_SECONDS
   const seek = seekTo > 0 ? ['-ss', seekTo.toFixed(6)] : []
   const first = Math.round((startSec - seekTo) * RATE)
-  const report = `${out}.loudness`
+  const [report, steady] = [`${out}.loudness`, `${out}.nut`]
+  const part = guardedInput(kind, path, ['-threads', '1', ...seek, '-t', seconds.toFixed(6)])
+  const run = { first, count, out, report, signal }
+  try {
+    const loudness = await fill({ ...run, args: [...part, '-map', stream] })
+    if (!(await hasBegunAnew(out, loudness))) return loudness
+    await steadySound([...part, '-map', stream], steady, signal)
+    return await fill({ ...run, args: guardedInput('sound', steady) })
+  } catch (error) {
+    throw explain(error, refusal)
+  } finally {
+    await rm(report, { force: true })
+    await rm(steady, { force: true })
+  }
+}
+
+const ONLY_SOUND = ['-vn', '-sn', '-dn', '-filter_threads', '1']
+const STEREO = 'aformat=sample_fmts=flt:channel_layouts=stereo'
+
+interface Filling extends Pick<DecodeRun, 'count' | 'out' | 'signal'> {
+  /** Open the input and map its sound. */
+  args: readonly string[]
+  /** The sample frame of the input that becomes the first one. */
+  first: number
+  report: string
+}
+
+async function fill({ args, first, count, out, report, signal }: Filling): Promise<Loudness> {
   const filters = [
     // Fills gaps of 50 ms and more, where clicks cannot be avoided. Follows a clock that runs too fast or slow by
     // resampling 0.4 % at most, which is not heard.
     `aresample=${RATE}:async=200:min_hard_comp=0.05:first_pts=0`,
     `atrim=start_sample=${first}:end_sample=${first + count}`,
     'asetpts=PTS-STARTPTS',
-    'aformat=sample_fmts=flt:channel_layouts=stereo',
+    STEREO,
     measuring(report),
   ]
-  try {
-    await runFfmpeg({
-      args: [
-        ...guardedInput(kind, path, ['-threads', '1', ...seek, '-t', seconds.toFixed(6)]),
-        ...['-map', stream, '-vn', '-sn', '-dn', '-filter_threads', '1', '-af', filters.join(',')],
-        ...['-c:a', 'pcm_f32le', '-f', 'f32le', out],
-      ],
-      signal,
-      limitMs: LIMIT_MS,
-    })
-    return await readLoudness(report)
-  } catch (error) {
-    throw explain(error, refusal)
-  } finally {
-    await rm(report, { force: true })
-  }
+  const to = ['-af', filters.join(','), '-c:a', 'pcm_f32le', '-f', 'f32le', out]
+  await runFfmpeg({ args: [...args, ...ONLY_SOUND, ...to], signal, limitMs: LIMIT_MS })
+  return readLoudness(report)
+}
+
+/**
+ * Whether the sound has changed its channels midway. ffmpeg then builds the filters anew: they begin again at 0, behind
+ * what they have put out before, and with a new report.
+ */
+const hasBegunAnew = async (out: string, { momentary }: Loudness): Promise<boolean> =>
+  (await stat(out)).size / (CHANNELS * FLOAT_BYTES) >= (momentary.length + 1) * STEP
+
+/** Decodes the sound to one format, as it is: with its times and its gaps. */
+async function steadySound(args: readonly string[], out: string, signal: AbortSignal): Promise<void> {
+  const filters = `aresample=${RATE},${STEREO},atrim=start=0`
+  const to = ['-af', filters, '-c:a', 'pcm_f32le', '-f', 'nut', out]
+  await runFfmpeg({ args: [...args, ...ONLY_SOUND, ...to], signal, limitMs: LIMIT_MS })
 }
 
 function explain(error: unknown, refusal: DecodeRun['refusal']): unknown {

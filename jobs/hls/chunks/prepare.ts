@@ -26,7 +26,7 @@ export async function planOf(o: LeadOptions, { chunks, fullFrom }: Cut): Promise
   const shared = { grid: timeline.grid, segmentSeconds, renditions: [...ladder], accelerator: o.accelerator }
   const pass = { ...shared, preset: o.preset }
   const plan = {
-    version: 3 as const,
+    version: 4 as const,
     ...{ sourceKey: sharing.sourceKey, sourceBytes: size, header: found.header, source: sharedSource(source) },
     ...{ ...pass, encoder: await encoderOf(pass, source, o.signal) },
     chunks: chunks.map(({ firstSegment, segments }, k) => ({

@@ -68,7 +68,7 @@ const SharedRendition = z.object({
 /** The work that is shared. Its id changes with everything that parts depend on. */
 export const SharedPlan = z.object({
   /** A pod of another version takes the plan for missing: it waits until the video is converted, or makes its own. */
-  version: z.literal(3),
+  version: z.literal(4),
   id: z.string().regex(/^[0-9a-f]{16}$/),
   sourceKey: objectKey(),
   sourceBytes: z.int().min(1),

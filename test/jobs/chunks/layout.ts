@@ -286,7 +286,7 @@ t.test('only what is missing is read', async (t) => {
 })
 
 const plan: SharedPlan = {
-  version: 3,
+  version: 4,
   id: '0123456789abcdef',
   sourceKey: 'org/o/media/m/original',
   sourceBytes: 1000,

@@ -29,7 +29,11 @@ const facts: [ClipName, string, Partial<Omit<ProbedSource, 'video'>> & { video?:
       location: { latitude: 48.1351, longitude: 11.582 },
     },
   ],
-  ['rotated', 'a lying picture that is shown standing', { width: 360, height: 640, video: { frame: null } }],
+  [
+    'rotated',
+    'a lying picture that is shown standing',
+    { width: 360, height: 640, video: { frame: { width: 640, height: 360 } } },
+  ],
   ['wide', 'pixels that are not square', { width: 640, height: 360 }],
   ['silent', 'that there is no sound', { audio: null, frameRate: { num: 25, den: 1 } }],
   ['variable', 'a variable frame rate', { variableFrameRate: true, frameRate: { num: 30, den: 1 } }],
@@ -49,6 +53,45 @@ for (const [name, what, want] of facts) {
     const { source, packets } = await probeWithPackets(await clip(name), signal)
     t.strictSame(source, got, 'the same beside its packets')
     t.ok(packets?.some(({ isKey, bytes }) => isKey && bytes > 0))
+  })
+}
+
+const tone = ['-f', 'lavfi', '-i', 'sine=r=48000:d=3']
+const bars = ['-f', 'lavfi', '-i', 'smptebars=s=64x36:r=25:d=1']
+const vp8 = ['-c:v', 'libvpx', '-deadline', 'realtime', '-cpu-used', '8']
+const live = ['-c:a', 'libopus', '-live', '1', '-f', 'webm']
+
+t.test('a recording that says nothing of its length ends with its sound', async (t) => {
+  const source = await probe(await clipOf([...bars, ...tone, ...vp8, ...live], 'webm'), signal)
+  t.ok(Math.abs(source.videoSeconds - 1) < 0.05, `${source.videoSeconds} s`)
+  t.ok(Math.abs((source.audioSeconds ?? 0) - 3) < 0.05, `${source.audioSeconds} s`)
+})
+
+t.test('sound whose end lies beyond the limit is refused as a picture is', async (t) => {
+  const late = ['-itsoffset', '14500', ...tone]
+  const path = await clipOf([...bars, ...late, ...vp8, ...live, '-cluster_time_limit', '1000'], 'webm')
+  await t.rejects(probe(path, signal), { code: 12, reason: 'LimitExceeded', message: /longer than 4 hours/ })
+})
+
+t.test('a recording whose stamps begin late is as long as what it shows', async (t) => {
+  const path = await clipOf([...bars, ...vp8, ...live, '-output_ts_offset', '0.8'], 'webm')
+  const { startSeconds, videoSeconds } = await probe(path, signal)
+  t.equal(startSeconds, 0.8)
+  t.ok(Math.abs(videoSeconds - 1) < 0.05, `${videoSeconds} s`)
+})
+
+const unused: [string, string[]][] = [
+  ['webm', [...vp8, '-c:a', 'libopus']],
+  ['mp4', ['-c:v', 'mpeg4', '-c:a', 'aac', '-movflags', 'frag_keyframe+empty_moov']],
+]
+for (const [extension, encoders] of unused) {
+  t.test(`sound without a packet is no sound in ${extension} either`, async (t) => {
+    const silenced = ['-filter_complex', '[1:a]atrim=end=0[a]', '-map', '0:v', '-map', '[a]']
+    const path = await clipOf([...bars, ...tone, ...silenced, ...encoders], extension)
+    t.equal((await probe(path, signal)).audio, null)
+    const { source } = await probeWithPackets(path, signal)
+    t.match(source, { audio: null, audioSeconds: null })
+    t.ok(Math.abs(source.videoSeconds - 1) < 0.05, `${source.videoSeconds} s`)
   })
 }
 
@@ -81,8 +124,11 @@ t.test('a file with more packets than a document holds is read without them', as
   t.strictSame(source, await probe(path, signal))
 })
 
-t.test('the rotation is what the player has to turn', async (t) => {
-  t.equal((await probe(await clip('rotated'), signal)).rotation % 180, 90)
+t.test('the rotation is what the player has to turn counterclockwise', async (t) => {
+  t.equal((await probe(await clip('rotated'), signal)).rotation, 90)
+  // The matrix (0, 1, -1, 0) of a phone held upright, whose pictures players turn clockwise.
+  const upright = ['-i', await clip('upright'), '-c', 'copy', '-metadata:s:v', 'rotate=270']
+  t.equal((await probe(await clipOf(upright), signal)).rotation, 270)
 })
 
 const disguises: [string, string][] = [

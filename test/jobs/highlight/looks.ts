@@ -116,6 +116,15 @@ t.test('a video is shown whole where its pictures change their size', async (t) 
   )
 })
 
+t.test('so is one that is turned as well', async (t) => {
+  const bench = await highlightBench(t)
+  const items = [await bench.videoOf(await clip('resizedTurned'), 'turned', 3)]
+  const { exit, output } = await bench.run(items, { showTitle: false })
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.match(await bench.manifest(), { items: [{ seconds: 3 }] })
+  t.equal((await frameColors(join(await bench.checkout(), '180p.m3u8'))).length, 90)
+})
+
 t.test('the title is over the first seconds only, and a caption over its item', async (t) => {
   const bench = await highlightBench(t)
   const [red, blue] = [await colorItem(bench, 'red', { seconds: 4.4 }), await colorItem(bench, 'blue')]

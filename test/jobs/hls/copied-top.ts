@@ -17,7 +17,7 @@ const SOURCE: ProbedSource = {
     frame: { width: 1920, height: 1080 },
   },
   stream: { profile: 'High', level: 40, hasSquarePixels: true, isMirrored: false, startSeconds: 0 },
-  audio: { index: 1, codec: 'aac', channels: 2 },
+  audio: { index: 1, codec: 'aac', channels: 2, startSeconds: 0 },
   ...{ width: 1920, height: 1080, rotation: 0, videoSeconds: 20, audioSeconds: 20.02 },
   ...{ frameRate: rational(30), averageFrameRate: 30, variableFrameRate: false, hdr: null },
   ...{ capturedAt: null, camera: { make: null, model: null }, location: null },

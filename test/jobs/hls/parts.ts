@@ -144,8 +144,11 @@ t.test('with frames of its source in another order', async (t) => {
 t.test('where the size of its pictures changes', async (t) =>
   compare(t, { path: await clip('resized'), renditions: ['180p'], segmentSeconds: 1, cuts: [0, 1, 2] }),
 )
+t.test('where they are turned as well', async (t) =>
+  compare(t, { path: await clip('resizedTurned'), renditions: ['180p'], segmentSeconds: 1, cuts: [0, 1, 2] }),
+)
 t.test(
-  'frames of other sizes are fitted on the CPU, and where nothing turns them first or copies them beside',
+  'frames of other sizes are fitted on the CPU, and where nothing mirrors them first or copies them beside',
   async (t) => {
     const resized = await probe(await clip('resized'), signal)
     const rotated = await probe(await clip('rotated'), signal)
@@ -166,7 +169,8 @@ t.test(
       return args.includes('-reinit_filter:v')
     }
     t.ok(fits(resized))
-    t.notOk(fits(rotated), 'turned by ffmpeg')
+    t.ok(fits(rotated), 'which are then turned')
+    t.notOk(fits({ ...resized, video: { ...resized.video, frame: null } }), 'mirrored by ffmpeg')
     t.notOk(fits(resized, { accelerator: 'gpu' }), 'frames of the GPU')
     t.notOk(fits(resized, {}, [0, 90]), 'beside a copy')
   },

@@ -125,6 +125,32 @@ t.test('two pods for one job do not disturb each other', async (t) => {
   t.equal(published, await framesOf(source))
 })
 
+t.test('an attempt that another one overtakes ends with its success, and keeps what it has published', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('sparseBars'))
+  t.equal((await bench.run([input])).exit, 0)
+  const [manifest, master] = [await bench.bytes('manifest.json'), await bench.text('master.m3u8')]
+  t.match(master, /^720p\.m3u8$/m)
+  // The first one was taken for dead, and commits after the second one has begun.
+  await bench.store.delete(`${bench.prefix}manifest.json`)
+  const job = bench.start([input], {}, { PATH: await slowEncoderPath(bench.folder, 2) })
+  await encoding(bench)
+  await bench.store.put(`${bench.prefix}manifest.json`, manifest, { contentType: 'application/json' })
+  const { exit, result, output } = await job.finished
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.match(result, { ok: true, outputs: [{ id: 'med_1', state: 'Succeeded' }] })
+  t.equal(await bench.text('master.m3u8'), master)
+  t.strictSame(await bench.bytes('manifest.json'), manifest)
+  for (const name of ['360p', '720p', 'audio']) t.match(await bench.text(`${name}.m3u8`), /#EXT-X-ENDLIST\n$/)
+
+  // The second one looks for a manifest, then the first one commits, then the second one writes, and dies.
+  const early = master.split('\n').toSpliced(-3, 2).join('\n')
+  t.notMatch(early, '720p')
+  await bench.store.put(`${bench.prefix}master.m3u8`, early, { contentType: 'application/vnd.apple.mpegurl' })
+  t.equal((await bench.run([input])).exit, 0)
+  t.equal(await bench.text('master.m3u8'), master)
+})
+
 /** How many frames of the first video stream can be decoded. */
 async function framesOf(path: string): Promise<number> {
   const only = ['-select_streams', 'v:0', '-show_entries', 'stream=nb_read_frames', '-of', 'csv=p=0']

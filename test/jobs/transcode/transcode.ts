@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { type ClipName, clip, clipOf } from '../../support/clips.ts'
+import { BEEPS_EVERY, beeps, joinedSound, onsets } from '../../support/sound.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 /** Conversions of many kinds of video. Takes over 20 s: every one is encoded and decoded again for real. */
@@ -122,6 +123,7 @@ const shapes: [ClipName, string, [string, number, number][], number][] = [
   ['webm', 'what browsers upload is converted', [['120p', 160, 120]], 25],
   ['recorded', 'what browsers record is converted', [['120p', 160, 120]], 25],
   ['resized', 'pictures that change their size are fitted into the first', [['180p', 320, 180]], 90],
+  ['resizedTurned', 'also where they are turned', [['180p', 180, 320]], 90],
   ['longSound', 'the last picture stays while the sound goes on', [['240p', 320, 240]], 75],
   ['shortSound', 'sound that ends early is followed by silence', [['240p', 320, 240]], 75],
   ['scratchedBrief', 'one damaged frame does not cost the video', [['360p', 640, 360]], 60],
@@ -198,3 +200,50 @@ t.test('all renditions of NTSC are cut at the same instants', async (t) => {
     }
   }
 })
+
+t.test(
+  'sound that changes its channels midway, has a gap or begins late stays where the pictures have it',
+  async (t) => {
+    const bench = await transcodeBench(t)
+    const sound = ['-i', await joinedSound(), '-c:a', 'copy']
+    const videos = {
+      encoded: ['-f', 'lavfi', '-i', 'smptebars=s=180x180:r=10:d=4', ...sound, '-c:v', 'mpeg4', '-q:v', '5'],
+      // 80 ms are missing, as where a recorder lost packets.
+      gap: [
+        ...[
+          '-f',
+          'lavfi',
+          '-i',
+          'smptebars=s=180x180:r=10:d=4',
+          '-f',
+          'lavfi',
+          '-i',
+          `aevalsrc='${beeps}':s=48000:d=4`,
+        ],
+        ...['-af', "aselect='not(between(t,1.2,1.28))'", '-c:a', 'flac', '-c:v', 'mpeg4', '-q:v', '5'],
+      ],
+      late: [
+        ...['-f', 'lavfi', '-i', 'smptebars=s=180x180:r=10:d=5', '-itsoffset', '0.7'],
+        ...['-f', 'lavfi', '-i', `aevalsrc='${beeps}':s=48000:d=4`, '-c:a', 'flac', '-c:v', 'mpeg4', '-q:v', '5'],
+      ],
+      copied: ['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=4', ...sound, ...H264, '-g', '20'],
+    }
+    const prefixOf = (name: string) => `${bench.prefix}${name}/`
+    const inputs = Object.entries(videos).map(async ([name, args]) =>
+      bench.inputOf(await clipOf(args, 'mkv'), name, prefixOf(name)),
+    )
+    const { exit, output } = await bench.run(await Promise.all(inputs))
+    t.equal(exit, 0, 'exits with 0', { output })
+    for (const name of Object.keys(videos)) {
+      t.match(
+        (await bench.manifest(prefixOf(name))).planReason,
+        name === 'copied' ? /stream of the upload;/ : /one pass/,
+      )
+      const heard = await onsets(join(await bench.checkout(prefixOf(name)), 'audio.m3u8'))
+      // A player skips nothing of the encoder's first 1024 samples.
+      const first = 0.5 + 1024 / 48_000 + (name === 'late' ? 0.7 : 0)
+      const off = heard.map((at, i) => at - first - i * BEEPS_EVERY)
+      t.ok(heard.length === 4 && off.every((seconds) => Math.abs(seconds) < 0.01), `${name}: ${heard.join(', ')}`)
+    }
+  },
+)

@@ -269,16 +269,21 @@ t.test('metadata of a picture are whole, and the place is for its uploader and a
 t.test('metadata of a video are whole, whichever way it was held', async (t) => {
   for (const [rotation, orientation] of [
     [0, 1],
-    [90, 6],
-    [-90, 8],
+    [90, 8],
+    // As phones that are held upright record.
+    [270, 6],
+    [-90, 6],
     [180, 3],
-    [450, 6],
+    [450, 8],
     [45, null],
   ] as const) {
     const id = await aMedia({ type: 'video/mp4' })
     const manifest = aManifest(id)
+    // The sound goes on behind the last picture.
+    const hls = { ...manifest.hls, durationSec: 14.5 }
     await complete(id, {
       ...manifest,
+      hls,
       source: { ...manifest.source, rotation, location: { latitude: -1, longitude: 2 } },
     })
     const get = async (who = people.member) =>
@@ -287,7 +292,7 @@ t.test('metadata of a video are whole, whichever way it was held', async (t) => 
     t.match(await get(), {
       width: source.width,
       height: source.height,
-      duration_sec: source.durationSec,
+      duration_sec: 14.5,
       orientation,
       location: { latitude: -1, longitude: 2 },
       exif: {},

@@ -45,7 +45,7 @@ const manifest: VideoManifest = {
     audioCodec: null,
     width: 1080,
     height: 1920,
-    rotation: 90,
+    rotation: 270,
     durationSec: 12.5,
     frameRate: 30,
     hdr: false,

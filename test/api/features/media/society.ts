@@ -108,7 +108,7 @@ function rowOf(item: Item) {
   const manifest =
     kind === 'image'
       ? { type: kind, source: { ...source, orientation: 1, exif: {} } }
-      : { type: kind, source: { ...source, rotation: 0, durationSec: 2 }, hls: { renditions: [] } }
+      : { type: kind, source: { ...source, rotation: 0, durationSec: 2 }, hls: { durationSec: 2, renditions: [] } }
   const isImage = isReady && kind === 'image'
   return {
     ...{ id, org_id: organization.id, uploader_id: uploader.id, kind, mime_type: MIME[kind], file_size_bytes: size },

@@ -5,7 +5,7 @@ import { renderItemSound, type SoundSource } from '../../../../jobs/highlight/so
 import { mixHighlight } from '../../../../jobs/highlight/sound/mix.ts'
 import { renderSound } from '../../../../jobs/highlight/sound/render-sound.ts'
 import { clipOf } from '../../../support/clips.ts'
-import { firstAbove, leftOf, recording, rms } from '../../../support/sound.ts'
+import { BEEPS_EVERY, ffmpeg, firstAbove, joinedSound, leftOf, onsets, recording, rms } from '../../../support/sound.ts'
 
 const { signal } = new AbortController()
 const RATE = 48_000
@@ -72,6 +72,25 @@ t.test('a gap in the sound stays a gap', async (t) => {
   near(t, firstAbove(samples, 0.3), 0.5, 'before')
   near(t, firstAbove(samples, 0.3, RATE), 4, 'behind', 0.01)
   t.ok(rms(samples.subarray(1.2 * RATE, 2.8 * RATE)) < 0.001)
+})
+
+t.test('sound that changes its channels midway stays where it is, and all of it is measured', async (t) => {
+  t.testdir({})
+  const path = await clipOf(['-i', await joinedSound(), '-c', 'copy'], 'mkv')
+  for (const startSec of [0, 1.25]) {
+    const to = await tools(t)
+    const sound = await renderItemSound({ path, stream: 0, startSec, frames: 80 }, { ...to, out: `${to.out}.s16` })
+    await ffmpeg('-f', 's16le', '-ar', '48000', '-ac', '2', '-i', `${to.out}.s16`, to.out)
+    const due = [0, 1, 2, 3].map((k) => 0.5 + k * BEEPS_EVERY - startSec).filter((at) => at > 0 && at < 80 / 30)
+    const heard = await onsets(to.out)
+    t.equal(heard.length, due.length)
+    for (const [k, at] of due.entries()) near(t, (heard[k] ?? Number.NaN) * RATE, at, `beep ${k}`, 0.01)
+    const loud = sound.momentary.flatMap((lufs, k) => (lufs > -60 ? k / 10 : []))
+    t.ok(
+      due.every((at) => loud.some((second) => second > at - 0.1 && second < at + 0.4)),
+      `${loud.join(', ')}`,
+    )
+  }
 })
 
 t.test('sound that ends early, or before the item begins, is followed by silence', async (t) => {
