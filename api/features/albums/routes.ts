@@ -95,7 +95,8 @@ const LAST_PAGE = { next_cursor: null, has_more: false }
 
 const AlbumItems = listOf('media', AlbumMedia).extend({ total: AlbumMediaTotal }).meta({ id: 'AlbumMediaPage' })
 
-const FOR_MANAGERS = 'For the owner of the album and the owners and administrators of the organization.'
+const FOR_MANAGERS =
+  'For the owner of the album, the owner of its event, and the owners and administrators of the organization.'
 const NOT_THE_MEDIA =
   'What an album keeps from others is its selection, its order and its captions, not the media items themselves: every member of the organization can see those.'
 const READ_ONLY = 'An album in `ARCHIVE` (`ALBUM_ARCHIVED`), or of an archived event (`EVENT_ARCHIVED`), is read-only.'
@@ -114,7 +115,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Create an album, as a draft',
       description:
-        'For every member, who becomes its owner. An event that the caller can see may be named, unless it is archived; it can have one album (409 `CONFLICT`). Only the owner of the album and the owners and administrators of the organization can see it until its owner sets its status to `PUBLIC`. ' +
+        'For every member, who becomes its owner. An event that the caller can see may be named, unless it is archived; it can have one album (409 `CONFLICT`). Only the owner of the album, the owner of its event and the owners and administrators of the organization can see it until its status is `PUBLIC`. ' +
         NOT_THE_MEDIA,
       problems: ['EVENT_ARCHIVED', 'CONFLICT'],
       action: albumActions.create,
@@ -224,7 +225,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Publish an album, archive it, or make it a draft again',
       description:
-        'For the owner of the album alone: other members of its organization get 403. For the owners and administrators of the organization once the owner of the album has left it. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
+        'For the owner of the album and the owner of its event: other members of its organization get 403. For the owners and administrators of the organization once the owner of the album has left it, and for the album that a member made of the event of another one. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
       problems: ['FORBIDDEN', 'NOT_FOUND'],
       action: albumActions.setStatus,
       organization: { of: 'albums', id: ({ body }) => body.album_id },
