@@ -23,9 +23,9 @@ async function scene() {
   const ann = await aMember(api, org.id, { role: 'owner', name: 'Ann', at: '2026-01-01T00:00:00.111222Z' })
   const ben = await aMember(api, org.id, { name: 'Ben', at: '2026-01-02T00:00:00.333444Z' })
   const events: ReceivedEvent[] = []
-  function announce<T extends EventType>(type: T, at: Date, payload: object): void {
+  function announce<T extends EventType>(type: T, at: Date, payload: object, aggregateVersion = 1): void {
     const whole = { org_id: org.id, ...payload } as unknown as EventPayload<T>
-    events.push({ id: newUuid(), type, orgId: org.id, at, aggregateVersion: 1, payload: whole } as ReceivedEvent)
+    events.push({ id: newUuid(), type, orgId: org.id, at, aggregateVersion, payload: whole } as ReceivedEvent)
   }
   for (const { id } of [ann, ben]) announce('MemberJoined', MORNING, { user_id: id, joined_at: MORNING.toISOString() })
 
@@ -327,6 +327,33 @@ t.test('a burst is one item that grows in its place; both halves of a Live Photo
     { summary: 'Ann added a photo', count: 1 },
     'six hours later another one begins',
   )
+})
+
+t.test('an album that is shown to others comes to the top of their feeds', async (t) => {
+  const s = await scene()
+  const album = await s.album({ status: 'DRAFT' })
+  const update = (minute: number, version: number, payload: object) => {
+    const common = { album_id: album, actor_id: s.ann.id, media_id: null, visibility: 'organization' }
+    s.announce('AlbumUpdated', minutes(minute), { ...common, ...payload }, version)
+  }
+  update(3, 2, { change: 'details', status: 'DRAFT' })
+  await s.event({ at: minutes(10) })
+  update(20, 3, { change: 'status', status: 'PUBLIC' })
+  update(21, 4, { change: 'details', status: 'PUBLIC' })
+  update(22, 5, { change: 'status', status: 'DRAFT' })
+  update(30, 6, { change: 'details', status: 'PUBLIC', previous_visibility: 'private' })
+  update(31, 7, { change: 'details', status: 'DRAFT', previous_visibility: 'private' })
+  await sql("update albums set status = 'PUBLIC' where id = $1", [album])
+  for (const events of [s.events, s.events.toReversed()]) {
+    await s.consume(events)
+    const { items } = await s.items(s.ben)
+    const changes = items.filter(({ type }: { type: string }) => type === 'album_updated')
+    t.strictSame(
+      changes.map((item: { created_at: string }) => item.created_at),
+      [30, 20, 3].map((minute) => minutes(minute).toISOString()),
+    )
+    t.equal(items[0].summary, 'Ann changed the album “Summer”')
+  }
 })
 
 t.test('counting ends at ten thousand', async (t) => {
