@@ -177,7 +177,9 @@ t.test('items in words', async (t) => {
     name: 'Mira',
     text: 'added 3 photos',
   })
-  t.strictSame(sentenceOf({ actor_name: null, summary: 'added a photo' }).name, 'A former member')
+  for (const name of ['A former member', 'A member'])
+    t.strictSame(sentenceOf({ actor_name: null, summary: `${name} added a photo` }), { name, text: 'added a photo' })
+  t.strictSame(sentenceOf({ actor_name: null, summary: 'added a photo' }).name, 'Someone', 'the summary of a service')
   t.match(linkOf({ type: 'event_created', event_id: 'evt_1', album_id: null }), { href: '/#event=evt_1' })
   t.match(linkOf({ type: 'album_updated', event_id: 'evt_1', album_id: 'alb_1' }), { href: '/#album=alb_1' })
   t.match(linkOf({ type: 'comment_posted', event_id: 'evt_1', album_id: 'alb_1' }), { href: '/#event=evt_1' })

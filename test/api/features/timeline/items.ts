@@ -290,6 +290,24 @@ t.test('what a reader may not see is in no timeline, and comes when they may', a
   t.equal((await call(s.ben, 'GET', `/api/orgs/${s.org.wireId}/timeline`)).status, 404)
 })
 
+t.test('an actor without a name is a member, and a former one after leaving', async (t) => {
+  const s = await scene()
+  await s.comment(await s.event())
+  await s.consume()
+  await sql('update users set display_name = null where id = $1', [s.ann.id])
+  t.ok((await s.summaries(s.ben)).includes('A member joined'))
+  const feed = async () => (await call(s.ben, 'GET', '/api/users/me/feed')).data.items[0]
+  t.match(await feed(), { summary: 'A member commented on “Party”', actor_name: null })
+  await sql('delete from memberships where user_id = $1', [s.ann.id])
+  t.match(await feed(), { summary: 'A former member commented on “Party”', actor_name: null })
+  await sql(
+    `insert into event_participants (event_id, user_id, org_id, status, joined_at)
+      select id, $2, org_id, 'accepted', now() from events where org_id = $1`,
+    [s.org.id, s.ann.id],
+  )
+  t.match(await feed(), { summary: 'A member commented on “Party”' }, 'a guest')
+})
+
 t.test('a burst is one item that grows in its place; both halves of a Live Photo are one', async (t) => {
   const s = await scene()
   const image = await s.media(minutes(0))
