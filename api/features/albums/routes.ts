@@ -1,12 +1,13 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
-import type { Route } from '../../http/route.ts'
+import { type Route, renewed } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import { exampleId, listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
 import { findEventFor } from '../events/queries.ts'
 import { whilePaired } from '../media/deletion/commands.ts'
+import { withNewLinks } from '../media/present.ts'
 import {
   AddMedia,
   Album,
@@ -276,29 +277,32 @@ export function albumRoutes(deps: ApiDeps): Route[] {
         return { ...listed, total }
       },
     }),
-    steps({
-      method: 'post',
-      path: ITEMS,
-      operationId: 'addAlbumMedia',
-      tags,
-      summary: 'Add a media item to an album, at its end',
-      description: `${FOR_MANAGERS} While the album is \`PUBLIC\`, also for those who can see it and have accepted an invitation to its event. Any media item of the organization, whatever the state of its conversion; either half of a Live Photo adds the Live Photo. One that is in the album already is refused (409 \`CONFLICT\`), and so is one more than ${MAX_ITEMS} (\`QUOTA_EXCEEDED\`). ${READ_ONLY}`,
-      problems: [...CHANGE_PROBLEMS, 'CONFLICT', 'QUOTA_EXCEEDED'],
-      action: albumActions.addMedia,
-      params: OneAlbum,
-      body: AddMedia,
-      status: 201,
-      response: AlbumMedia,
-      examples: { request: { media_id: ids.media, caption: 'Still the same laugh' }, response: ITEM },
-      handle({ answer, params, body }) {
-        const given = { mediaId: body.media_id, caption: body.caption ?? null }
-        return whilePaired(() =>
-          answer(async (request) =>
-            toAlbumMedia(await addMedia(request, params.album_id, given, archive), { links, now: request.now }),
-          ),
-        )
-      },
-    }),
+    renewed(
+      steps({
+        method: 'post',
+        path: ITEMS,
+        operationId: 'addAlbumMedia',
+        tags,
+        summary: 'Add a media item to an album, at its end',
+        description: `${FOR_MANAGERS} While the album is \`PUBLIC\`, also for those who can see it and have accepted an invitation to its event. Any media item of the organization, whatever the state of its conversion; either half of a Live Photo adds the Live Photo. One that is in the album already is refused (409 \`CONFLICT\`), and so is one more than ${MAX_ITEMS} (\`QUOTA_EXCEEDED\`). ${READ_ONLY}`,
+        problems: [...CHANGE_PROBLEMS, 'CONFLICT', 'QUOTA_EXCEEDED'],
+        action: albumActions.addMedia,
+        params: OneAlbum,
+        body: AddMedia,
+        status: 201,
+        response: AlbumMedia,
+        examples: { request: { media_id: ids.media, caption: 'Still the same laugh' }, response: ITEM },
+        handle({ answer, params, body }) {
+          const given = { mediaId: body.media_id, caption: body.caption ?? null }
+          return whilePaired(() =>
+            answer(async (request) =>
+              toAlbumMedia(await addMedia(request, params.album_id, given, archive), { links, now: request.now }),
+            ),
+          )
+        },
+      }),
+      (shown: AlbumMedia) => withNewLinks(shown, links),
+    ),
     write({
       method: 'post',
       path: `${ITEMS}/reorder`,
