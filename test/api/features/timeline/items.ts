@@ -6,7 +6,9 @@ import { findFeedState, scanItems } from '../../../../api/features/timeline/quer
 import type { EventPayload, EventType, ReceivedEvent } from '../../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { planOf, vacuum } from '../../../support/explain.ts'
+import { waitingIn } from '../../../support/in-turn.ts'
 import { aMember, anOrganization, join } from '../../../support/organizations.ts'
 
 let still: Date | undefined
@@ -241,6 +243,26 @@ t.test('a rebuild works in small transactions, and one that was interrupted is c
     all.filter(({ orgId }) => orgId === other.org.id),
     [{ inserted: { media_uploaded: 2, event_created: 1 } }],
   )
+})
+
+t.test('an album that is deleted during a rebuild has no items, and the others have theirs', async (t) => {
+  const s = await scene()
+  const [album, other] = [await s.album(), await s.album()]
+  for (const one of [album, other]) await s.add(one, await s.media())
+  const deleting = await database.admin.connect()
+  try {
+    await deleting.query('begin')
+    await deleting.query('delete from albums where id = $1', [album])
+    const rebuilt = rebuildTimeline(database.worker, { orgId: s.org.id })
+    await eventually('it to wait', async () => (await waitingIn(database)) === 1)
+    await deleting.query('commit')
+    t.match(await rebuilt, [{ inserted: { album_created: 1, album_updated: 1 } }])
+  } finally {
+    await deleting.query('rollback')
+    deleting.release()
+  }
+  const albums = (await s.table()).map((item) => item.album_id).filter(Boolean)
+  t.strictSame(albums, [other, other])
 })
 
 t.test('what a reader may not see is in no timeline, and comes when they may', async (t) => {
