@@ -14,6 +14,8 @@ import type { Cursors } from './requests/cursor.ts'
 export interface Links {
   /** The absolute signed URL that delivers this object. */
   url(key: string): string
+  /** A link to the same object that is as new as those of `url`. */
+  renewed(link: string): string
   /** The same of one derivative of a media item, for as long as that is in the trash. */
   trashed(key: string): string
   /** Minimum lifetime of a link in seconds, as reported to clients. */

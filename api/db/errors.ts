@@ -3,6 +3,11 @@ export function isLockTimeout(error: unknown): boolean {
   return error instanceof Error && ((error as { code?: unknown }).code === '55P03' || isLockTimeout(error.cause))
 }
 
+/** Whether a row that a statement refers to is not there; it may have been deleted since the statement began. */
+export function isReferenceMissing(error: unknown): boolean {
+  return error instanceof Error && ((error as { code?: unknown }).code === '23503' || isReferenceMissing(error.cause))
+}
+
 /** What Postgres answers to a statement that writes, on a server or in a transaction that only reads. */
 const READ_ONLY = '25006'
 const FEATURE_NOT_SUPPORTED = '0A000'

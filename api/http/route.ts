@@ -104,6 +104,8 @@ export interface Route extends Common {
   examples?: { request?: unknown; response?: unknown }
   /** For a response with a credential: see `completed`. */
   completion?: { of: z.ZodType; complete(data: unknown): Promise<unknown> }
+  /** For a response with links that expire: see `renewed`. */
+  renewal?(stored: unknown): unknown
   /**
    * Public operations that show more to a caller with a token: a request without one is served, and one whose token is
    * refused is refused, so that its client refreshes the token instead of showing less.
@@ -250,4 +252,10 @@ export const completed = <S extends z.ZodType, R extends z.ZodType>(
   ...made,
   response: o.response,
   completion: { of: o.of, complete: (data) => o.complete(o.of.parse(data)) },
+})
+
+/** A repeat under an Idempotency-Key gets what `renew` makes of the stored response, whose links may not work any more. */
+export const renewed = <D>(made: Route, renew: (stored: D) => D): Route => ({
+  ...made,
+  renewal: (stored) => renew(stored as D),
 })

@@ -184,7 +184,8 @@ async function replay(r: Run, stored: Stored): Promise<void> {
   // The digest, which shows whether this is the same request, is known only after the whole body has been read.
   await input.streamed?.drain()
   requireSameBody(stored.bodyHash, input.digest())
-  const data = route.completion ? await shownOf(r, stored.data) : stored.data
+  const kept = route.completion ? await shownOf(r, stored.data) : stored.data
+  const data = route.renewal ? route.renewal(kept) : kept
   sendStored(res, route, { ...stored, data })
 }
 

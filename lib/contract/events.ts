@@ -151,7 +151,10 @@ export const EVENTS = {
       visibility: z.string(),
     }),
   },
-  /** `status` and `visibility` are those after the change; `media_id` is null unless it concerns one media item. */
+  /**
+   * `status` and `visibility` are those after the change, `previous_visibility` is there if the change is one of the
+   * visibility; `media_id` is null unless it concerns one media item.
+   */
   AlbumUpdated: {
     area: 'album',
     payload: z.object({
@@ -162,6 +165,7 @@ export const EVENTS = {
       media_id: publicId('media').nullable(),
       status: z.string(),
       visibility: z.string(),
+      previous_visibility: z.string().optional(),
     }),
   },
   /**

@@ -172,12 +172,83 @@ t.test('pages and looks meet: nothing twice, nothing lost', async (t) => {
   t.notOk(hasMore)
 })
 
+/** Cursors as the API makes them: each is good for a day. */
+function daysOf<T>(all: () => T[], name: string) {
+  const tooOld = () => Object.assign(new Error('too old'), { code: 'INVALID_CURSOR' })
+  const server = {
+    day: 0,
+    async load({ limit = 20, cursor }: { limit?: number; cursor?: string | undefined }) {
+      const [day, from] = cursor ? cursor.split(':').map(Number) : [server.day, 0]
+      if (day !== server.day || from === undefined) throw tooOld()
+      const page = all().slice(from, from + limit)
+      return { [name]: page, has_more: from + limit < all().length, next_cursor: `${server.day}:${from + limit}` }
+    },
+  }
+  return server
+}
+
+t.test('a feed that stays open for days goes on behind its last item', async (t) => {
+  const itemAt = (n: number) => ({
+    timeline_item_id: String(n),
+    created_at: new Date(Date.UTC(2026, 0, 1) - n * 1000).toISOString(),
+  })
+  let all = Array.from({ length: 400 }, (_, n) => itemAt(n))
+  const server = daysOf(() => all, 'items')
+  const feed = newFeed(server.load)
+  await feed.look()
+  for (let n = 0; n < 6; n++) await feed.more()
+  server.day++
+  all = [itemAt(-1), ...all.filter((_, n) => n !== 139)]
+  await feed.look()
+  const { items: shown } = await feed.more()
+  t.ok(shown.length > 140, `${shown.length} items`)
+  const ids = (list: Item[]) => list.map((item) => item.timeline_item_id)
+  t.strictSame(ids(shown), ids(all.slice(0, shown.length)), 'each once, without the one that is gone')
+  let last = await feed.more()
+  while (last.hasMore) last = await feed.more()
+  t.strictSame(ids(last.items), ids(all))
+  const failing = newFeed(async ({ cursor }: { cursor?: string }) => {
+    if (cursor) throw Object.assign(new Error('offline'), { code: 'OFFLINE' })
+    return { items: [itemAt(0)], has_more: true, next_cursor: 'a' }
+  })
+  await failing.look()
+  await t.rejects(failing.more(), { code: 'OFFLINE' }, 'other failures are told')
+})
+
+t.test('an album that stays open for days goes on behind its last page', async (t) => {
+  const server = daysOf(() => Array.from({ length: 100 }, (_, n) => n), 'media')
+  const { fetch } = globalThis
+  t.teardown(() => {
+    globalThis.fetch = fetch
+  })
+  globalThis.fetch = async (url) => {
+    const cursor = new URL(String(url), 'https://keepsake.example').searchParams.get('cursor') ?? undefined
+    return server.load({ cursor }).then(
+      (data) => Response.json({ data }),
+      ({ code }) => Response.json({ error: { code } }, { status: 400 }),
+    )
+  }
+  const { newPager } = await load('albums/pager')
+  const pager = newPager('/media', 'media')
+  await pager.more()
+  await pager.more()
+  server.day++
+  await pager.more()
+  t.strictSame(
+    pager.items(),
+    Array.from({ length: 60 }, (_, n) => n),
+  )
+  t.ok(pager.hasMore())
+})
+
 t.test('items in words', async (t) => {
   t.strictSame(sentenceOf({ actor_name: 'Mira', summary: 'Mira added 3 photos' }), {
     name: 'Mira',
     text: 'added 3 photos',
   })
-  t.strictSame(sentenceOf({ actor_name: null, summary: 'added a photo' }).name, 'A former member')
+  for (const name of ['A former member', 'A member'])
+    t.strictSame(sentenceOf({ actor_name: null, summary: `${name} added a photo` }), { name, text: 'added a photo' })
+  t.strictSame(sentenceOf({ actor_name: null, summary: 'added a photo' }).name, 'Someone', 'the summary of a service')
   t.match(linkOf({ type: 'event_created', event_id: 'evt_1', album_id: null }), { href: '/#event=evt_1' })
   t.match(linkOf({ type: 'album_updated', event_id: 'evt_1', album_id: 'alb_1' }), { href: '/#album=alb_1' })
   t.match(linkOf({ type: 'comment_posted', event_id: 'evt_1', album_id: 'alb_1' }), { href: '/#event=evt_1' })

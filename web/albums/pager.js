@@ -10,22 +10,29 @@ export function newPager(path, name, query = {}) {
   let turn = 0
   const last = () => pages.at(-1)
   const load = (cursor) => call('GET', `${path}?${new URLSearchParams({ ...query, ...(cursor && { cursor }) })}`)
+  async function reread(count) {
+    const mine = ++turn
+    const fresh = []
+    do fresh.push(await load(fresh.at(-1)?.next_cursor))
+    while (fresh.length < count && fresh.at(-1).has_more)
+    if (mine === turn) pages = fresh
+    return mine === turn
+  }
   return {
     items: () => pages.flatMap((page) => page[name]),
     hasMore: () => last()?.has_more ?? false,
     async more() {
       turn++
-      const page = await load(last()?.next_cursor)
-      pages = [...pages, page]
+      try {
+        const page = await load(last()?.next_cursor)
+        pages = [...pages, page]
+      } catch (error) {
+        // A cursor is good for a day.
+        if (error.code !== 'INVALID_CURSOR') throw error
+        await reread(pages.length + 1)
+      }
     },
     /** Returns whether it is the newest load, which stays. */
-    async again() {
-      const mine = ++turn
-      const fresh = []
-      do fresh.push(await load(fresh.at(-1)?.next_cursor))
-      while (fresh.length < pages.length && fresh.at(-1).has_more)
-      if (mine === turn) pages = fresh
-      return mine === turn
-    },
+    again: () => reread(pages.length),
   }
 }

@@ -33,16 +33,16 @@ export const stepsOf = (album) => (may(album, 'album.set_status') ? STEPS[album.
 export function questionOf({ to, label }, { status, title, visibility }) {
   const texts = {
     PUBLIC: `${AUDIENCES[visibility]} can see the album from now on.`,
-    DRAFT: 'Only its owner and the administrators can see the album from now on.',
+    DRAFT: 'Only those who manage the album can see it from now on.',
     ARCHIVE:
-      'Only its owner and the administrators can see the album from now on, and nothing in it changes until you open it again.',
+      'Only those who manage the album can see it from now on, and nothing in it changes until you open it again.',
   }
   const questions = { PUBLIC: `Publish “${title}”?`, DRAFT: `Make “${title}” a draft?`, ARCHIVE: `Archive “${title}”?` }
   return { title: status === 'ARCHIVE' ? `Open “${title}” again?` : questions[to], text: texts[to], label }
 }
 
 const NOTES = {
-  DRAFT: 'A draft: only its owner and the administrators of the group can see it.',
+  DRAFT: 'A draft: only those who manage it can see it.',
   ARCHIVE: 'This album is archived. Nothing in it changes.',
 }
 

@@ -119,7 +119,7 @@ export function Comment({ c, at, list, base, parent }) {
 
 const Head = ({ c }) => html`
   <p class="comment-head">
-    <bdi class="comment-author">${c.author_name ?? 'A former member'}</bdi> <time class="muted small comment-time" datetime=${c.created_at} title=${new Date(c.created_at).toLocaleString()}>${ago(c.created_at, Date.now())}</time>${c.edited && html` <span class="muted small comment-edited">· edited</span>`}
+    <bdi class="comment-author">${c.author_name ?? 'Someone'}</bdi> <time class="muted small comment-time" datetime=${c.created_at} title=${new Date(c.created_at).toLocaleString()}>${ago(c.created_at, Date.now())}</time>${c.edited && html` <span class="muted small comment-edited">· edited</span>`}
   </p>`
 
 const Foot = ({ c, at: { event, path }, does }) => html`

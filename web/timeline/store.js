@@ -21,6 +21,12 @@ export function merged(known, page) {
   return { items: [...page.items, ...rest], added, isReset, hasRest: rest.length > 0 }
 }
 
+/** Resolves with undefined where the cursor is too old: it is good for a day. */
+const orUndefined = (page) =>
+  page.catch((error) => {
+    if (error.code !== 'INVALID_CURSOR') throw error
+  })
+
 /**
  * A list of timeline items that grows at both ends. `load({limit, cursor})` asks for a page. One request at a time, so that
  * a page and a look do not miss each other.
@@ -49,9 +55,25 @@ export function newFeed(load) {
     return shown(added)
   }
 
+  /** From the top until behind the last item that is known. */
+  async function again() {
+    const oldest = known.at(-1)
+    const items = []
+    let page
+    do {
+      page = await load({ limit: MAX_PAGE, ...(page && { cursor: page.next_cursor }) })
+      items.push(...page.items)
+    } while (oldest && page.has_more && !items.some((item) => item.created_at < oldest.created_at))
+    known = [...new Map(items.map((item) => [item.timeline_item_id, item])).values()]
+    cursor = page.next_cursor
+    hasMore = page.has_more
+    return shown(0)
+  }
+
   async function more() {
     if (!hasMore) return shown(0)
-    const page = await load({ limit: PAGE, cursor })
+    const page = await orUndefined(load({ limit: PAGE, cursor }))
+    if (!page) return again()
     const there = idsOf(known)
     known = [...known, ...page.items.filter((item) => !there.has(item.timeline_item_id))]
     cursor = page.next_cursor

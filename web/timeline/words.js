@@ -2,10 +2,13 @@ import { linkToAlbum, linkToEvent } from '../shell/views.js'
 
 /** What the page says about items of a timeline. No browser is needed here. */
 
+/** What a summary calls those of whom it has no name. */
+const NAMELESS = ['A member', 'A former member']
+
 /** Who did it, and what: the summary tells both in one sentence. */
 export function sentenceOf({ actor_name: actor, summary }) {
-  const name = actor || 'A former member'
-  return summary.startsWith(name) ? { name, text: summary.slice(name.length).trim() } : { name, text: summary }
+  const name = [actor, ...NAMELESS].find((one) => one && summary.startsWith(`${one} `))
+  return name ? { name, text: summary.slice(name.length).trim() } : { name: actor || 'Someone', text: summary }
 }
 
 const DISCUSSED = new Set(['comment_posted', 'reaction_added'])

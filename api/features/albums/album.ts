@@ -7,13 +7,13 @@ import { MAX_ITEMS } from './plan.ts'
 export const AlbumStatus = z.enum(['DRAFT', 'PUBLIC', 'ARCHIVE']).meta({
   id: 'AlbumStatus',
   description:
-    '`DRAFT` and `ARCHIVE`: only the owner of the album and the owners and administrators of the organization can see it. `PUBLIC`: those whom `visibility` names, too. An album in `ARCHIVE` is read-only',
+    '`DRAFT` and `ARCHIVE`: only the owner of the album, the owner of its event and the owners and administrators of the organization can see it. `PUBLIC`: those whom `visibility` names, too. An album in `ARCHIVE` is read-only',
 })
 
 const AlbumVisibility = z.enum(['organization', 'participants', 'private']).meta({
   id: 'AlbumVisibility',
   description:
-    'Who can see the album while it is `PUBLIC`: all members of the organization, and the guests of its event, who have accepted an invitation and are no members; those who have accepted an invitation to its event, members or guests; only its owner and the owners and administrators of the organization',
+    'Who can see the album while it is `PUBLIC`: all members of the organization, and the guests of its event, who have accepted an invitation and are no members; those who have accepted an invitation to its event, members or guests; only its owner, the owner of its event and the owners and administrators of the organization',
 })
 
 const Title = text(1, 200)

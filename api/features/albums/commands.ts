@@ -69,7 +69,13 @@ export async function changeAlbum(
   }
   if (cover !== undefined && !(await setCover(request.tx, id, cover))) throw notFound('body.cover_media_id')
   const row = await updateAlbum(request.tx, id, columns)
-  await record(request, row, { change: 'details' }, { operation: 'update', fields: fieldsOf(changes).join() })
+  const before = row.visibility === album.visibility ? undefined : album.visibility
+  await record(
+    request,
+    row,
+    { change: 'details', previous_visibility: before },
+    { operation: 'update', fields: fieldsOf(changes).join() },
+  )
   return show(request, row)
 }
 
@@ -197,13 +203,13 @@ type Updated = EventPayload<'AlbumUpdated'>
 async function record(
   { actor, announce, audit }: Recording,
   row: AlbumRow,
-  { change, mediaId = null }: { change: Updated['change']; mediaId?: Uuid | null },
+  { mediaId = null, ...changed }: Pick<Updated, 'change' | 'previous_visibility'> & { mediaId?: Uuid | null },
   details: AuditDetails,
 ): Promise<void> {
   await announce('AlbumUpdated', row, {
     ...idsOf(row),
     actor_id: actor.userId,
-    change,
+    ...changed,
     media_id: mediaId,
     status: row.status,
     visibility: row.visibility,

@@ -7,7 +7,7 @@ import { type Action, allOf, anyOf, fact, kind, on, onForGuests, onOrganization 
 import { inOrder, type State } from '../../permissions/state.ts'
 import { unlessArchived } from '../events/policy.ts'
 
-/** Who sees an album besides its owner and the administrators of the organization. */
+/** Who sees an album besides its owner, the owner of its event and the administrators of the organization. */
 export type Viewers = 'members' | 'participants' | 'managers'
 
 /** Lists, details, media, events and their comments all use this rule, and no other one. */
@@ -20,7 +20,8 @@ const AUDIENCES = {
 } as const satisfies Record<AlbumVisibility, Viewers>
 
 type Shown = { status: AlbumStatus; visibility: AlbumVisibility }
-type Owned = { ownerId: Uuid }
+/** `eventOwnerId` is null without an event. */
+type Owned = { ownerId: Uuid; eventOwnerId: Uuid | null }
 /** `isParticipant`: whether the caller has accepted an invitation to the album's event. */
 type Visible = Owned & Shown & { isParticipant: boolean }
 /** `ownerIsMember`: whether the owner of the album is still a member of its organization. */
@@ -29,6 +30,8 @@ type Kept = Owned & { ownerIsMember: boolean }
 type Joined = Visible & { eventStatus: EventStatus | null }
 
 const albumOwner = fact<Owned>('album_owner', 'the owner of the album', (a, row) => a.userId === row.ownerId)
+/** Any member may create the album of an event, which has one album only: so the host must be able to manage it. */
+const eventOwner = fact<Owned>('album_event_owner', 'the owner of its event', (a, row) => a.userId === row.eventOwnerId)
 
 const forMembers = fact<Visible>(
   'album_for_members',
@@ -57,17 +60,20 @@ const ownerLeft = fact<Kept>(
   (_, row) => !row.ownerIsMember,
 )
 
-const mayManageAlbum = anyOf<Owned>(albumOwner, organizationAdmin)
+const ofAnothersEvent = fact<Owned>(
+  'album_of_anothers_event',
+  'while its event has another owner than the album',
+  (_, row) => row.eventOwnerId !== null && row.eventOwnerId !== row.ownerId,
+)
+
+const mayManageAlbum = anyOf<Owned>(albumOwner, eventOwner, organizationAdmin)
 
 /**
  * Guests of the event, participants who are no members, see its album while it is for all members, too: its host wants it
  * to be seen by more people than those who take part. An owner who has left is not one of them.
  */
 export const mayReadAlbum = anyOf<Joined>(
-  allOf<Joined>(
-    member,
-    anyOf<Joined>(albumOwner, organizationAdmin, forMembers, allOf<Joined>(participant, forParticipants)),
-  ),
+  allOf<Joined>(member, anyOf<Joined>(mayManageAlbum, forMembers, allOf<Joined>(participant, forParticipants))),
   allOf<Joined>(participant, anyOf<Joined>(forMembers, forParticipants), eventPublished),
 )
 
@@ -124,18 +130,17 @@ export const albumActions = {
     'album.add_media',
     'add a media item to an album',
     anyOf<Joined>(
-      albumOwner,
-      organizationAdmin,
+      mayManageAlbum,
       allOf<Joined>(participant, anyOf<Joined>(forMembers, forParticipants), eventPublished),
     ),
     whileOpen,
   ),
-  // Otherwise an album whose owner has left would keep its status for ever.
+  // Otherwise an album whose owner has left, or the album that another member made of an event, would keep its status.
   setStatus: on(
     ALBUM,
     'album.set_status',
     'publish or archive an album',
-    anyOf<Kept>(albumOwner, allOf<Kept>(organizationAdmin, ownerLeft)),
+    anyOf<Kept>(albumOwner, eventOwner, allOf<Kept>(organizationAdmin, anyOf<Kept>(ownerLeft, ofAnothersEvent))),
   ),
 } as const
 

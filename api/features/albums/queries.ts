@@ -7,6 +7,7 @@ import {
   eq,
   getTableColumns,
   ne,
+  or,
   type PgUpdateSetSource,
   type Placeholder,
   type SQL,
@@ -16,7 +17,7 @@ import {
 import { prepared } from '../../db/prepared.ts'
 import type { RowOf } from '../../db/row-of.ts'
 import { ALBUM_STATUSES, ALBUM_VISIBILITIES, type AlbumRow, albums } from '../../db/schema/albums.ts'
-import { type EventRow, type EventStatus, eventParticipants } from '../../db/schema/events.ts'
+import { type EventRow, type EventStatus, eventParticipants, events } from '../../db/schema/events.ts'
 import type { PageWanted } from '../../requests/page.ts'
 import { type Viewers, viewersOf } from './policy.ts'
 
@@ -29,6 +30,7 @@ export const decisive = (callerId: Uuid | Placeholder) => ({
   /** Whether the caller has accepted an invitation to the album's event. */
   isParticipant: sql<boolean>`exists (select from event_participants p
     where p.event_id = albums.event_id and p.user_id = ${callerId} and p.status = 'accepted')`,
+  eventOwnerId: sql<Uuid | null>`(select e.owner_id from events e where e.id = albums.event_id)`,
   eventStatus: sql<EventStatus | null>`(select e.status from events e where e.id = albums.event_id)`,
   ownerIsMember: sql<boolean>`exists (select from memberships m
     where m.org_id = albums.org_id and m.user_id = albums.owner_id)`,
@@ -106,21 +108,28 @@ const seenBy = (viewers: Viewers): SQL => {
 
 const newestFirst = [desc(albums.createdAt), desc(albums.id)]
 
-// The albums that a caller sees, in three parts: each is in one of them. Fill the placeholders `org` and `caller`.
+// The albums that a caller sees, in four parts: each is in one of them. Fill the placeholders `org` and `caller`.
 const isOwn = and(eq(albums.ownerId, caller), sql`not ${seenBy('members')}`)
 const isOfEvent = and(eq(albums.eventId, eventParticipants.eventId), ne(albums.ownerId, caller), seenBy('participants'))
+// An owner who left the organization and came back does not take part in the event.
+const isOfHost = and(
+  eq(albums.eventId, events.id),
+  ne(albums.ownerId, caller),
+  or(seenBy('managers'), and(seenBy('participants'), sql`not ${decisive(caller).isParticipant}`)),
+)
 const takesPart = and(
   eq(eventParticipants.orgId, org),
   eq(eventParticipants.userId, caller),
   eq(eventParticipants.status, 'accepted'),
 )
 // There is one. The limit keeps the planner from reading all albums of the organization instead.
-const albumOfEvent = (tx: Tx, position?: SQL) =>
-  tx.select().from(albums).where(and(isOfEvent, position)).limit(1).as('albums')
+const albumOf = (tx: Tx, part: SQL | undefined, position?: SQL) =>
+  tx.select().from(albums).where(and(part, position)).limit(1).as('albums')
+const hosts = and(eq(events.orgId, org), eq(events.ownerId, caller))
 
 /**
  * The queries whose pages, merged, are a page of the list. Each album is in exactly one of them, and none reads an album
- * that the caller does not see. The last one begins with the events of the caller, which are few compared with those of
+ * that the caller does not see. The last two begin with the events of the caller, which are few compared with those of
  * the organization.
  */
 function partsOf(tx: Tx, position: SQL | undefined) {
@@ -131,17 +140,25 @@ function partsOf(tx: Tx, position: SQL | undefined) {
       .where(and(eq(albums.orgId, org), part, position))
       .orderBy(...newestFirst)
       .limit(limit)
-  const ofOwnEvents = () =>
+  const ofEvents = () =>
     tx
       .select(getTableColumns(albums))
       .from(eventParticipants)
-      .crossJoinLateral(albumOfEvent(tx, position))
+      .crossJoinLateral(albumOf(tx, isOfEvent, position))
       .where(takesPart)
+      .orderBy(...newestFirst)
+      .limit(limit)
+  const ofHosted = () =>
+    tx
+      .select(getTableColumns(albums))
+      .from(events)
+      .crossJoinLateral(albumOf(tx, isOfHost, position))
+      .where(hosts)
       .orderBy(...newestFirst)
       .limit(limit)
   return {
     all: () => pageOf(),
-    visible: () => unionAll(pageOf(isOwn), pageOf(seenBy('members')), ofOwnEvents()),
+    visible: () => unionAll(pageOf(isOwn), pageOf(seenBy('members')), ofEvents(), ofHosted()),
   }
 }
 
@@ -153,8 +170,9 @@ export function visibleAlbums(tx: Tx) {
       .select({ id })
       .from(albums)
       .where(and(eq(albums.orgId, org), part))
-  const ofOwnEvents = tx.select({ id }).from(eventParticipants).crossJoinLateral(albumOfEvent(tx)).where(takesPart)
-  return unionAll(idsOf(isOwn), idsOf(seenBy('members')), ofOwnEvents).as('albums')
+  const ofEvents = tx.select({ id }).from(eventParticipants).crossJoinLateral(albumOf(tx, isOfEvent)).where(takesPart)
+  const ofHosted = tx.select({ id }).from(events).crossJoinLateral(albumOf(tx, isOfHost)).where(hosts)
+  return unionAll(idsOf(isOwn), idsOf(seenBy('members')), ofEvents, ofHosted).as('albums')
 }
 
 /** Newest first. */

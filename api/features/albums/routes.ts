@@ -1,12 +1,13 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
-import type { Route } from '../../http/route.ts'
+import { type Route, renewed } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import { exampleId, listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
 import { findEventFor } from '../events/queries.ts'
 import { whilePaired } from '../media/deletion/commands.ts'
+import { withNewLinks } from '../media/present.ts'
 import {
   AddMedia,
   Album,
@@ -95,7 +96,8 @@ const LAST_PAGE = { next_cursor: null, has_more: false }
 
 const AlbumItems = listOf('media', AlbumMedia).extend({ total: AlbumMediaTotal }).meta({ id: 'AlbumMediaPage' })
 
-const FOR_MANAGERS = 'For the owner of the album and the owners and administrators of the organization.'
+const FOR_MANAGERS =
+  'For the owner of the album, the owner of its event, and the owners and administrators of the organization.'
 const NOT_THE_MEDIA =
   'What an album keeps from others is its selection, its order and its captions, not the media items themselves: every member of the organization can see those.'
 const READ_ONLY = 'An album in `ARCHIVE` (`ALBUM_ARCHIVED`), or of an archived event (`EVENT_ARCHIVED`), is read-only.'
@@ -114,7 +116,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Create an album, as a draft',
       description:
-        'For every member, who becomes its owner. An event that the caller can see may be named, unless it is archived; it can have one album (409 `CONFLICT`). Only the owner of the album and the owners and administrators of the organization can see it until its owner sets its status to `PUBLIC`. ' +
+        'For every member, who becomes its owner. An event that the caller can see may be named, unless it is archived; it can have one album (409 `CONFLICT`). Only the owner of the album, the owner of its event and the owners and administrators of the organization can see it until its status is `PUBLIC`. ' +
         NOT_THE_MEDIA,
       problems: ['EVENT_ARCHIVED', 'CONFLICT'],
       action: albumActions.create,
@@ -224,7 +226,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Publish an album, archive it, or make it a draft again',
       description:
-        'For the owner of the album alone: other members of its organization get 403. For the owners and administrators of the organization once the owner of the album has left it. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
+        'For the owner of the album and the owner of its event: other members of its organization get 403. For the owners and administrators of the organization once the owner of the album has left it, and for the album that a member made of the event of another one. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
       problems: ['FORBIDDEN', 'NOT_FOUND'],
       action: albumActions.setStatus,
       organization: { of: 'albums', id: ({ body }) => body.album_id },
@@ -275,29 +277,32 @@ export function albumRoutes(deps: ApiDeps): Route[] {
         return { ...listed, total }
       },
     }),
-    steps({
-      method: 'post',
-      path: ITEMS,
-      operationId: 'addAlbumMedia',
-      tags,
-      summary: 'Add a media item to an album, at its end',
-      description: `${FOR_MANAGERS} While the album is \`PUBLIC\`, also for those who can see it and have accepted an invitation to its event. Any media item of the organization, whatever the state of its conversion; either half of a Live Photo adds the Live Photo. One that is in the album already is refused (409 \`CONFLICT\`), and so is one more than ${MAX_ITEMS} (\`QUOTA_EXCEEDED\`). ${READ_ONLY}`,
-      problems: [...CHANGE_PROBLEMS, 'CONFLICT', 'QUOTA_EXCEEDED'],
-      action: albumActions.addMedia,
-      params: OneAlbum,
-      body: AddMedia,
-      status: 201,
-      response: AlbumMedia,
-      examples: { request: { media_id: ids.media, caption: 'Still the same laugh' }, response: ITEM },
-      handle({ answer, params, body }) {
-        const given = { mediaId: body.media_id, caption: body.caption ?? null }
-        return whilePaired(() =>
-          answer(async (request) =>
-            toAlbumMedia(await addMedia(request, params.album_id, given, archive), { links, now: request.now }),
-          ),
-        )
-      },
-    }),
+    renewed(
+      steps({
+        method: 'post',
+        path: ITEMS,
+        operationId: 'addAlbumMedia',
+        tags,
+        summary: 'Add a media item to an album, at its end',
+        description: `${FOR_MANAGERS} While the album is \`PUBLIC\`, also for those who can see it and have accepted an invitation to its event. Any media item of the organization, whatever the state of its conversion; either half of a Live Photo adds the Live Photo. One that is in the album already is refused (409 \`CONFLICT\`), and so is one more than ${MAX_ITEMS} (\`QUOTA_EXCEEDED\`). ${READ_ONLY}`,
+        problems: [...CHANGE_PROBLEMS, 'CONFLICT', 'QUOTA_EXCEEDED'],
+        action: albumActions.addMedia,
+        params: OneAlbum,
+        body: AddMedia,
+        status: 201,
+        response: AlbumMedia,
+        examples: { request: { media_id: ids.media, caption: 'Still the same laugh' }, response: ITEM },
+        handle({ answer, params, body }) {
+          const given = { mediaId: body.media_id, caption: body.caption ?? null }
+          return whilePaired(() =>
+            answer(async (request) =>
+              toAlbumMedia(await addMedia(request, params.album_id, given, archive), { links, now: request.now }),
+            ),
+          )
+        },
+      }),
+      (shown: AlbumMedia) => withNewLinks(shown, links),
+    ),
     write({
       method: 'post',
       path: `${ITEMS}/reorder`,

@@ -9,7 +9,11 @@ import type { EventOfParticipant, ListedParticipant, ShownEvent } from './querie
 
 type Can = Permit<Action>['can']
 type Deciding = Pick<Permit<Action>, 'can' | 'now'>
-type AlbumOfEvent = NonNullable<ShownEvent['album']> & { isParticipant: boolean; eventStatus: ShownEvent['status'] }
+type AlbumOfEvent = NonNullable<ShownEvent['album']> & {
+  isParticipant: boolean
+  eventOwnerId: Uuid
+  eventStatus: ShownEvent['status']
+}
 
 /** Whether the caller may see the album of an event. The feature of albums passes it in, because it imports this one. */
 export type SeesAlbum = (can: Can, album: AlbumOfEvent) => boolean
@@ -18,7 +22,7 @@ export type SeesAlbum = (can: Can, album: AlbumOfEvent) => boolean
 function albumIdOf({ album, status, ...row }: ShownEvent, can: Can, sees: SeesAlbum): string | null {
   if (album === null) return null
   const { isParticipant } = withParticipation(row)
-  return sees(can, { ...album, isParticipant, eventStatus: status }) ? album.id : null
+  return sees(can, { ...album, isParticipant, eventOwnerId: row.ownerId, eventStatus: status }) ? album.id : null
 }
 
 export const withParticipation = <T extends Pick<ShownEvent, 'participation'>>(

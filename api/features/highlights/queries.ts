@@ -22,9 +22,12 @@ const items = sql<ShownItem[]>`(select json_agg(
   from highlight_items i where i.highlight_id = highlights.id)`
 
 /** The facts of the album on which the rules of `policy.ts` decide; null without an album. */
-type Decisive = Pick<AlbumRow, 'ownerId' | 'status' | 'visibility'> & Pick<SeenAlbum, 'isParticipant' | 'eventStatus'>
+type Decisive = Pick<AlbumRow, 'ownerId' | 'status' | 'visibility'> &
+  Pick<SeenAlbum, 'isParticipant' | 'eventOwnerId' | 'eventStatus'>
 const album = sql<Decisive | null>`(select json_build_object('ownerId', a.owner_id, 'status', a.status,
-    'visibility', a.visibility, 'eventStatus', (select e.status from events e where e.id = a.event_id), 'isParticipant', exists (select from event_participants p
+    'visibility', a.visibility, 'eventStatus', (select e.status from events e where e.id = a.event_id),
+    'eventOwnerId', (select e.owner_id from events e where e.id = a.event_id),
+    'isParticipant', exists (select from event_participants p
       where p.event_id = a.event_id and p.user_id = ${caller} and p.status = 'accepted'))
   from albums a where a.id = highlights.album_id)`
 

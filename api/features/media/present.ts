@@ -39,6 +39,28 @@ export function toMedia(
   }
 }
 
+/** A media item that was shown before, with links that are as new as those of `toMedia`. */
+export function withNewLinks<M extends Pick<Media, 'original_url' | 'expires_in' | 'variants'>>(
+  shown: M,
+  links: Links,
+): M {
+  const renewed = (link: string | null) => link && links.renewed(link)
+  const { variants } = shown
+  return {
+    ...shown,
+    original_url: links.renewed(shown.original_url),
+    expires_in: links.expiresIn,
+    variants: {
+      ...variants,
+      image_url: renewed(variants.image_url),
+      image_webp_url: renewed(variants.image_webp_url),
+      image_thumb_url: renewed(variants.image_thumb_url),
+      hls_master_url: renewed(variants.hls_master_url),
+      live_photo_video_url: renewed(variants.live_photo_video_url),
+    },
+  }
+}
+
 function toVariants(row: ListedMedia | FoundMedia, links: Links): Media['variants'] {
   const keys = variantKeys(row)
   const url = (key: string | null) => (key === null ? null : links.url(key))

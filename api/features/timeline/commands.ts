@@ -1,6 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { notFound } from '../../../lib/contract/problem.ts'
 import type { Database, Tx } from '../../db/db.ts'
+import { isReferenceMissing } from '../../db/errors.ts'
 import type { TimelineType } from '../../db/schema/timeline.ts'
 import { findOwnership, hideRow, insertRow, type NewItem } from './queries.ts'
 
@@ -47,6 +48,8 @@ export interface RebuildOptions {
 
 /** A consumer that inserts the same items waits for the step, less than the two seconds that it waits for a lock. */
 const ROWS_OF_STEP = 1000
+/** Each but the last met a deletion. */
+const STEP_TRIES = 100
 const NIL: Uuid = '00000000-0000-0000-0000-000000000000'
 
 /**
@@ -63,11 +66,13 @@ export async function rebuildTimeline(db: Database, o: RebuildOptions = {}): Pro
       const until = await db.read({}, (tx) => nextKey(tx, source, step))
       if (!until) break
       const rows = { after, until, orgId: o.orgId }
-      const inserted = await db.inTransaction({}, async (tx) => {
-        const counts = await source.insert(tx, { rows })
-        if (counts.size > 0) await bumpFeeds(tx, [...counts.keys()])
-        return counts
-      })
+      const inserted = await repeatedly(() =>
+        db.inTransaction({}, async (tx) => {
+          const counts = await source.insert(tx, { rows })
+          if (counts.size > 0) await bumpFeeds(tx, [...counts.keys()])
+          return counts
+        }),
+      )
       for (const [orgId, count] of inserted) {
         const counts = rebuilt.get(orgId) ?? {}
         rebuilt.set(orgId, { ...counts, [source.type]: (counts[source.type] ?? 0) + count })
@@ -76,4 +81,15 @@ export async function rebuildTimeline(db: Database, o: RebuildOptions = {}): Pro
     }
   }
   return [...rebuilt].map(([orgId, inserted]) => ({ orgId, inserted }))
+}
+
+/** An album or an event that is deleted during the step has no items: the step is repeated without it. */
+async function repeatedly<T>(step: () => Promise<T>): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await step()
+    } catch (error) {
+      if (!isReferenceMissing(error) || tried === STEP_TRIES) throw error
+    }
+  }
 }

@@ -1,4 +1,4 @@
-import type { EventType, ReceivedEvent } from '../../../lib/contract/events.ts'
+import type { EventPayload, EventType, ReceivedEvent } from '../../../lib/contract/events.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import type { Consumer } from '../../worker/consumers/consumer.ts'
@@ -40,11 +40,12 @@ const INSERTIONS: readonly Insert[] = [
   insertion('AlbumCreated', ({ payload }) => payload.album_id, insertAlbumsCreated),
   insertion(
     'AlbumUpdated',
-    ({ payload, at }) => ({
+    ({ payload, at, aggregateVersion }) => ({
       albumId: payload.album_id,
       actorId: payload.actor_id,
       at,
       change: payload.change === 'media_added' ? ('media_added' as const) : ('details' as const),
+      shownAt: isShownToOthers(payload) ? aggregateVersion : null,
     }),
     insertAlbumChanges,
   ),
@@ -53,6 +54,10 @@ const INSERTIONS: readonly Insert[] = [
   insertion('reaction_added', ({ payload }) => payload.reaction_id, insertReactions),
   insertion('CommentPosted', ({ payload }) => payload.comment_id, insertComments),
 ]
+
+/** Whether more people may see the album since then. */
+const isShownToOthers = (payload: EventPayload<'AlbumUpdated'>) =>
+  payload.status === 'PUBLIC' && (payload.change === 'status' || payload.previous_visibility !== undefined)
 
 const actorOf = (payload: { event_id: Uuid; actor_id?: Uuid | null | undefined }) => payload.actor_id ?? undefined
 

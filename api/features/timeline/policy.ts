@@ -40,8 +40,8 @@ export interface ItemFacts extends Pick<TimelineItemRow, 'type' | 'refType' | 'e
 export function seesItem(item: ItemFacts, userId: Uuid): boolean {
   const asking = { userId, role: item.role, platformAdmin: false }
   const { event, album, about } = item
-  const seesAlbum = () =>
-    album !== null && decide(albumActions.read, asking, { ...album, eventStatus: event?.status ?? null }) === 'allowed'
+  const ofEvent = { eventOwnerId: event?.ownerId ?? null, eventStatus: event?.status ?? null }
+  const seesAlbum = () => album !== null && decide(albumActions.read, asking, { ...album, ...ofEvent }) === 'allowed'
   if (item.eventId !== null && !(event && decide(eventActions.read, asking, event) === 'allowed')) return false
   if (item.albumId !== null && !seesAlbum()) return false
   if (about?.audience === 'album' && !seesAlbum()) return false

@@ -31,6 +31,7 @@ export function toTimelineItem(item: ScannedItem, links: Pick<Links, 'url'>): Ti
         type: item.type,
         change: item.change,
         actorName: item.actorName,
+        isActorPresent: item.isActorPresent,
         on: item.about?.on,
         emoji: item.about?.emoji,
         total: item.total,

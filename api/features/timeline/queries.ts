@@ -33,6 +33,8 @@ export interface ScannedItem
   /** Of the reader in the organization. */
   role: Role
   actorName: string | null
+  /** Whether the actor is a member, or takes part in the event. */
+  isActorPresent: boolean
   event: Pick<EventRow, 'ownerId' | 'status' | 'title'> | null
   album: (Pick<AlbumRow, 'id' | 'ownerId' | 'status' | 'visibility' | 'title'> & { isParticipant: boolean }) | null
   about: { audience?: Audience; on?: TargetType; emoji?: string } | null
@@ -117,6 +119,8 @@ export async function scanItems(tx: Tx, o: Scan): Promise<ScannedItem[]> {
         albumId: sql<Uuid | null>`f.album_id`,
         role: sql<Role>`f.role`,
         actorName: sql<string | null>`f.actor_name`,
+        // Only where it is not known: of few items.
+        isActorPresent: sql<boolean>`f.actor_name is not null or is_present(f.org_id, f.event_id, f.actor_id)`,
         event: sql<ScannedItem['event']>`f.event`,
         album: sql<ScannedItem['album']>`f.album`,
         about: sql<ScannedItem['about']>`f.about`,

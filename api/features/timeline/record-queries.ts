@@ -91,26 +91,34 @@ export interface AlbumChange {
   actorId: Uuid
   at: Date
   change: 'media_added' | 'details'
+  /** The version of the album with which other people came to see it; null for other changes. */
+  shownAt: number | null
 }
 
-/** One item for all changes of one kind that one member makes within six hours. Only additions are recorded in rows. */
+/**
+ * One item for all changes of one kind that one member makes within six hours. Only additions are recorded in rows. A
+ * change that shows the album to others has an item of its own: those who see the album only since then would find an
+ * earlier one in their past.
+ */
 export function insertAlbumChanges(tx: Tx, given: Given<AlbumChange>): Promise<Inserted> {
   const changes =
     'rows' in given
-      ? sql`select b.album_id, b.added_by, first.added_at, 'media_added' from (
+      ? sql`select b.album_id, b.added_by, first.added_at, 'media_added', null::bigint from (
             select distinct i.album_id, i.added_by, timeline_bucket(i.added_at) as bucket from album_media i
               where ${among('i', ['album_id', 'media_id'], given.rows)}) b
           cross join lateral (select i.added_at from album_media i where i.album_id = b.album_id and i.added_by = b.added_by
             and i.added_at >= b.bucket order by i.added_at limit 1) first`
       : sql`select * from unnest(${uuids(given.these.map((c) => c.albumId))}, ${uuids(given.these.map((c) => c.actorId))},
           ${sql.param(given.these.map((c) => c.at.toISOString()))}::timestamptz[],
-          ${sql.param(given.these.map((c) => c.change))}::text[])`
+          ${sql.param(given.these.map((c) => c.change))}::text[], ${sql.param(given.these.map((c) => c.shownAt))}::bigint[])`
   return insertItems(
     tx,
-    sql`select timeline_item_id('album_updated', a.id::text, c.actor_id::text, c.change, ${epochOf('timeline_bucket(c.at)')}),
+    sql`select case when c.shown_at is null
+        then timeline_item_id('album_updated', a.id::text, c.actor_id::text, c.change, ${epochOf('timeline_bucket(c.at)')})
+        else timeline_item_id('album_updated', a.id::text, 'shown', c.shown_at::text) end,
       a.org_id, 'album_updated', c.actor_id, 'album', a.id, ${inMilliseconds('c.at')}, timeline_bucket(c.at), c.change,
       a.event_id, a.id
-      from (${changes}) as c (album_id, actor_id, at, change) join albums a on a.id = c.album_id`,
+      from (${changes}) as c (album_id, actor_id, at, change, shown_at) join albums a on a.id = c.album_id`,
   )
 }
 

@@ -3,6 +3,7 @@ import type { TimelineItemRow } from '../../db/schema/timeline.ts'
 /** What a summary says. `total`: media items, at most `MAX_COUNT` + 1. */
 export interface Told extends Pick<TimelineItemRow, 'type' | 'change'> {
   actorName: string | null
+  isActorPresent: boolean
   eventTitle: string | null
   albumTitle: string | null
   /** Of comments and reactions: what they are about. */
@@ -18,7 +19,7 @@ export const MAX_COUNT = 10_000
 
 /** One line of English text: `Mira added 5,000 photos`. */
 export function summaryOf(told: Told): string {
-  const who = told.actorName ?? 'A former member'
+  const who = told.actorName ?? (told.isActorPresent ? 'A member' : 'A former member')
   return `${who} ${did(told)}`
 }
 

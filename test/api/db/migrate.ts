@@ -88,6 +88,11 @@ async function matches(t: Test, url: string, applied: string[]): Promise<void> {
     collate([...columnsOfSchema(), ...OF_EARLIER_VERSIONS]),
     'the drizzle schema says what the tables are',
   )
+  const [folded] = await query(
+    url,
+    `select searchable('İBRAHİM') as i, searchable('IŞIK') as j, searchable('ΓΙΏΡΓΟΣ') as s`,
+  )
+  t.strictSame(folded, { i: 'ibrahim', j: 'işik', s: 'γιώργοσ' }, 'every version of Postgres folds names in one way')
 }
 
 t.test('six that start at once apply each migration once, and the schema in code equals the tables', async (t) => {

@@ -21,6 +21,7 @@ const rowOf = (by: string) => ({
   id: '1',
   uploaderId: by,
   ownerId: by,
+  eventOwnerId: null,
   ownerIsMember: true,
   invitedBy: by,
   userId: by,
@@ -69,7 +70,7 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'album.update': ['owner', 'admin', 'uploader'],
   'album.delete': ['owner', 'admin', 'uploader'],
   'album.add_media': ['owner', 'admin', 'uploader'],
-  // Of an owner who is a member.
+  // Of an owner who is a member, without an event.
   'album.set_status': ['uploader'],
   'event.create': ['owner', 'admin', 'member'],
   'event.list': ['owner', 'admin', 'member'],

@@ -23,6 +23,9 @@ const keyed = (request: SeededRequest, key: string): SeededRequest => ({
   ...request,
   headers: { ...request.headers, 'idempotency-key': key },
 })
+/** Without the tokens of links, which are made anew for a repeat and change every quarter of an hour. */
+const lasting = (data: unknown): unknown =>
+  JSON.parse(JSON.stringify(data ?? null).replaceAll(/\/d\/[^/]+\//g, '/d/…/'))
 const isReplayed = ({ headers }: Answer) => headers.get('idempotency-replayed') === 'true'
 const keptUnder = async (key: string) =>
   (await api.database.admin.query('select from idempotency_keys where key = $1', [key])).rowCount
@@ -59,7 +62,7 @@ for (const route of ROUTES.filter(takesIdempotencyKey)) {
     t.notSame(after, before, 'the first has an effect')
     const again = await send(t, route, keyed(request, key))
     if (request.signsOut) t.equal(again.status, 401)
-    else t.strictSame([again.status, again.data, isReplayed(again)], [first.status, first.data, true])
+    else t.strictSame([again.status, lasting(again.data), isReplayed(again)], [first.status, lasting(first.data), true])
     if (hasBody(route) && !request.signsOut) {
       const another = await send(t, route, keyed({ ...other, ...(request.as && { as: request.as }) }, key))
       t.strictSame([another.status, another.code], [422, 'IDEMPOTENCY_KEY_REUSED'], 'another request')
@@ -77,7 +80,7 @@ for (const route of ROUTES.filter(takesIdempotencyKey)) {
     const answers = await Promise.all(Array.from({ length: 6 }, () => send(t, route, keyed(request, key))))
     const wanted = answers.filter(({ status }) => status === route.status)
     t.equal(wanted.filter((answer) => !isReplayed(answer)).length, 1, 'one does it')
-    for (const { data } of wanted) t.strictSame(data, wanted[0]?.data)
+    for (const { data } of wanted) t.strictSame(lasting(data), lasting(wanted[0]?.data))
     for (const { status, code, headers } of answers.filter((answer) => !wanted.includes(answer))) {
       if (request.signsOut && status === 401) continue
       t.strictSame([status, code], [409, 'IDEMPOTENCY_IN_PROGRESS'])
@@ -85,7 +88,7 @@ for (const route of ROUTES.filter(takesIdempotencyKey)) {
     }
     if (request.signsOut) return
     const late = await send(t, route, keyed(request, key))
-    t.strictSame([late.data, isReplayed(late)], [wanted[0]?.data, true])
+    t.strictSame([lasting(late.data), isReplayed(late)], [lasting(wanted[0]?.data), true])
   })
 }
 
@@ -101,5 +104,9 @@ async function whoHasLeft(t: Test, route: Route, { request, first }: { request: 
   }
   t.strictSame([left.status, left.code, isReplayed(left)], [404, 'NOT_FOUND', false], 'who has left')
   const back = await send(t, route, request)
-  t.strictSame([back.status, back.data, isReplayed(back)], [first.status, first.data, true], 'a member again')
+  t.strictSame(
+    [back.status, lasting(back.data), isReplayed(back)],
+    [first.status, lasting(first.data), true],
+    'a member again',
+  )
 }

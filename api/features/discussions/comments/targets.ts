@@ -130,7 +130,7 @@ export async function listReaders(
     const isParticipant = participants.has(userId)
     if (decide(eventActions.read, asking, { ...event, isParticipant }) !== 'allowed') return false
     if (audience === 'event') return true
-    const seen = album && { ...album, isParticipant, eventStatus: event.status }
+    const seen = album && { ...album, isParticipant, eventOwnerId: event.ownerId, eventStatus: event.status }
     return seen !== undefined && decide(albumActions.read, asking, seen) === 'allowed'
   })
 }
@@ -140,7 +140,7 @@ export async function isShownToGuest(tx: Tx, asked: { orgId: Uuid; mediaId: Uuid
   const asking = { userId: asked.userId, role: null, platformAdmin: false }
   return (await findPlaces(tx, asked)).some(({ event, album, isInAlbum, attachedFor }) => {
     if (decide(eventActions.read, asking, { ...event, isParticipant: true }) !== 'allowed') return false
-    const seen = album && { ...album, isParticipant: true, eventStatus: event.status }
+    const seen = album && { ...album, isParticipant: true, eventOwnerId: event.ownerId, eventStatus: event.status }
     const seesAlbum = seen !== null && decide(albumActions.read, asking, seen) === 'allowed'
     return audienceOf({ isInAlbum, attachedFor }, seesAlbum) !== undefined
   })

@@ -1,12 +1,12 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
-import type { Route } from '../../../http/route.ts'
+import { type Route, renewed } from '../../../http/route.ts'
 import type { Now } from '../../../permissions/permit.ts'
 import { listOf, outputTime, pageQuery, pathId, timestamp } from '../../../requests/schemas.ts'
 import { Media } from '../media.ts'
 import { mediaActions, VISIBLE } from '../policy.ts'
-import { toMedia } from '../present.ts'
+import { toMedia, withNewLinks } from '../present.ts'
 import { variantKeys } from '../variants.ts'
 import { deleteMedia, restoreMedia, whilePaired } from './commands.ts'
 import { listTrash, type TrashedRow } from './queries.ts'
@@ -77,23 +77,28 @@ export function deletionRoutes(deps: ApiDeps): Route[] {
       status: 204,
       handle: ({ answer, params }) => whilePaired(() => answer((request) => deleteMedia(request, params.media_id))),
     }),
-    steps({
-      method: 'post',
-      path: '/api/media/{org_id}/{media_id}/restore',
-      operationId: 'restoreMedia',
-      tags,
-      summary: 'Restore a deleted media item',
-      description:
-        'Within 30 days, by the user who deleted it or by an owner or administrator of the organization; later the answer is `RESTORE_WINDOW_EXPIRED`. Restoring either half of a Live Photo restores both. A half whose counterpart has been uploaded meanwhile is paired with it. Restoring what is not deleted changes nothing.',
-      problems: ['RESTORE_WINDOW_EXPIRED'],
-      action: mediaActions.restore,
-      params: OneMedia,
-      status: 200,
-      response: Media,
-      handle: ({ answer, params }) =>
-        whilePaired(() =>
-          answer(async (request) => toMedia(await restoreMedia(request, params.media_id), { links, now: request.now })),
-        ),
-    }),
+    renewed(
+      steps({
+        method: 'post',
+        path: '/api/media/{org_id}/{media_id}/restore',
+        operationId: 'restoreMedia',
+        tags,
+        summary: 'Restore a deleted media item',
+        description:
+          'Within 30 days, by the user who deleted it or by an owner or administrator of the organization; later the answer is `RESTORE_WINDOW_EXPIRED`. Restoring either half of a Live Photo restores both. A half whose counterpart has been uploaded meanwhile is paired with it. Restoring what is not deleted changes nothing.',
+        problems: ['RESTORE_WINDOW_EXPIRED'],
+        action: mediaActions.restore,
+        params: OneMedia,
+        status: 200,
+        response: Media,
+        handle: ({ answer, params }) =>
+          whilePaired(() =>
+            answer(async (request) =>
+              toMedia(await restoreMedia(request, params.media_id), { links, now: request.now }),
+            ),
+          ),
+      }),
+      (shown: Media) => withNewLinks(shown, links),
+    ),
   ]
 }

@@ -5,9 +5,9 @@ import { DOWNLOAD_SECONDS, expiryAt, type KeyRing, LINK_SECONDS, signToken } fro
 
 const ID = '[0-9a-f-]{36}'
 /** What a link is signed for: a media item, a highlight or a track. */
-const PREFIX = new RegExp(
-  `^(?:${mediaPrefix(ID, ID)}|${highlightPrefix(ID, ID)}|${trackKey(ID).replace(/[^/]+$/, '')})`,
-)
+const SIGNED = `(?:${mediaPrefix(ID, ID)}|${highlightPrefix(ID, ID)}|${trackKey(ID).replace(/[^/]+$/, '')})`
+const PREFIX = new RegExp(`^${SIGNED}`)
+const LINK = new RegExp(`/d/[^/]+/(${SIGNED}.+)$`)
 const TRASHED = new RegExp(`^${mediaPrefix(ID, ID)}v[^/]+/[^/]+$`)
 const DOWNLOAD = new RegExp(`^${downloadPrefix(ID, ID)}(?:[^/]+/)?[^/]+$`)
 const MAX_TOKENS = 10_000
@@ -16,11 +16,17 @@ const MAX_TOKENS = 10_000
 export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Clock }): Links {
   const now = () => Math.floor(options.clock.now().getTime() / 1000)
   const tokenFor = remembering((prefix, expires) => signToken(options.keys, prefix, expires))
+  const url = (key: string) => {
+    const [prefix] = PREFIX.exec(key) ?? []
+    if (!prefix) throw new Error('only objects of media items, highlights and tracks can be delivered')
+    return `${options.baseUrl}/d/${tokenFor(prefix, expiryAt(now()))}/${key}`
+  }
   return {
-    url(key) {
-      const [prefix] = PREFIX.exec(key) ?? []
-      if (!prefix) throw new Error('only objects of media items, highlights and tracks can be delivered')
-      return `${options.baseUrl}/d/${tokenFor(prefix, expiryAt(now()))}/${key}`
+    url,
+    renewed(link) {
+      const [, key] = LINK.exec(link) ?? []
+      if (!key) throw new Error('this is no link that `url` made')
+      return url(key)
     },
     trashed(key) {
       if (!TRASHED.test(key)) throw new Error('of a deleted media item, only derivatives can be delivered')

@@ -118,6 +118,14 @@ t.test('a change sets what it names', async (t) => {
   })
   t.match(await change(album, { visibility: 'participants' }), { data: { visibility: 'participants' } })
   t.strictSame(await announced(album), ['details', 'details', 'details', 'details'])
+  const previous = await sql(
+    `select payload ->> 'previous_visibility' as previous from outbox where aggregate_id = $1 order by aggregate_version`,
+    [uuidOf('album', album)],
+  )
+  t.strictSame(
+    previous.map((row) => row.previous),
+    [null, null, 'organization', 'private'],
+  )
   t.match(await audited(album), [{ action: 'ALBUM_ACTION', operation: 'update', fields: 'title' }])
   t.match(await show(album), { title: 'Winter', visibility: 'participants' })
 

@@ -95,7 +95,7 @@ function changeLater(society: Society, album: Album): void {
 }
 
 /**
- * An album is for its owner and the administrators; once it is public, also for those whom it names, and for the guests of
+ * An album is for its owner, the owner of its event and the administrators; once it is public, also for those whom it names, and for the guests of
  * its event unless it is private.
  */
 export function seesAlbum(society: Society, who: User, album: Album): boolean {
@@ -103,7 +103,7 @@ export function seesAlbum(society: Society, who: User, album: Album): boolean {
   if (!isMember(society, who, organization)) {
     return status === 'PUBLIC' && visibility !== 'private' && event !== undefined && isGuest(society, who, event)
   }
-  if (who === owner || administers(society, who, organization)) return true
+  if (who === owner || who === event?.owner || administers(society, who, organization)) return true
   if (status !== 'PUBLIC' || visibility === 'private') return false
   return visibility === 'organization' || (event !== undefined && takesPart(society, who, event))
 }

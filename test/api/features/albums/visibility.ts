@@ -24,13 +24,12 @@ const CALLERS: Record<string, Person> = {
   ...{ owner, admin, member, another, participant, invited, declined },
   stranger,
 }
-const MANAGERS = ['owner', 'admin', 'member']
-// The owner of an event takes part in it.
-const PARTICIPANTS = [...MANAGERS, 'another', 'participant']
-const MEMBERS = [...PARTICIPANTS, 'invited', 'declined']
-const seenBy = (status: string, visibility: string) => {
-  if (status !== 'PUBLIC' || visibility === 'private') return MANAGERS
-  return visibility === 'participants' ? PARTICIPANTS : MEMBERS
+const managersOf = (event: unknown) => ['owner', 'admin', 'member', ...(event ? ['another'] : [])]
+const publishersOf = (event: unknown) => (event ? managersOf(event) : ['member'])
+const MEMBERS = [...managersOf({}), 'participant', 'invited', 'declined']
+const seenBy = ({ status, visibility, event }: Pick<Case, 'status' | 'visibility' | 'event'>) => {
+  if (status !== 'PUBLIC' || visibility === 'private') return managersOf(event)
+  return visibility === 'participants' ? [...managersOf(event), 'participant'] : MEMBERS
 }
 
 async function anEventOf(status: (typeof EVENT_STATUSES)[number]): Promise<string> {
@@ -79,7 +78,7 @@ const nameOf = (c: Case) => `${c.status} for ${c.visibility}, ${c.eventStatus ? 
 
 for (const c of cases) {
   t.test(nameOf(c), async (t) => {
-    const seen = seenBy(c.status, c.visibility)
+    const seen = seenBy(c)
     for (const [name, who] of Object.entries(CALLERS)) {
       await reads(t, c, name, who, seen.includes(name))
       await writes(t, c, name, who, seen.includes(name))
@@ -104,19 +103,19 @@ const readOnlyCode = ({ eventStatus, status }: Case) => {
 let spare = await world.aMedia()
 
 async function writes(t: Tap, c: Case, name: string, who: Person, sees: boolean) {
-  const manages = MANAGERS.includes(name)
+  const manages = managersOf(c.event).includes(name)
   const changed = await world.change(c.album, { description: name }, who)
   if (manages && !readOnlyCode(c)) {
     t.equal(changed.data.event_id, eventIdFor(c, name), `${name}: the event of a change`)
   }
   t.equal(changed.code ?? changed.status, manages ? (readOnlyCode(c) ?? 200) : 'NOT_FOUND', `${name}: change`)
-  const joins = sees && PARTICIPANTS.includes(name) && c.event !== undefined && c.eventStatus !== 'draft'
+  const joins = sees && name === 'participant' && ['active', 'archived'].includes(c.eventStatus ?? '')
   const added = await world.add(c.album, spare, who)
   if (added.status === 201) spare = await world.aMedia()
   t.equal(added.code ?? added.status, manages || joins ? (readOnlyCode(c) ?? 201) : 'NOT_FOUND', `${name}: add`)
   const set = await world.setStatus(c.album, c.status, who)
   const refusal = name === 'stranger' ? 'NOT_FOUND' : 'FORBIDDEN'
-  t.equal(set.code ?? set.status, name === 'member' ? 200 : refusal, `${name}: status`)
+  t.equal(set.code ?? set.status, publishersOf(c.event).includes(name) ? 200 : refusal, `${name}: status`)
 }
 
 /** `another` owns the events. */
@@ -134,6 +133,29 @@ async function viaEvent(t: Tap, c: Case, name: string, who: Person, sees: boolea
   t.strictSame(event.data?.album_id, seesEvent(c, name) ? (sees ? c.album : null) : undefined, `${name}: in the event`)
 }
 
+t.test('the host of an event manages the album that another member made of it', async (t) => {
+  const event = await anEventOf('active')
+  const made = await call(member, 'POST', ALBUMS, { json: { title: 'Mine', event_id: event } })
+  t.equal(made.status, 201)
+  const album = made.data.album_id
+  const shown = await call(another, 'GET', `/api/orgs/${org}/events/${event}/album`)
+  t.strictSame(shown.data.can, [
+    'album.add_media',
+    'album.read',
+    'album.set_status',
+    'album.update',
+    'highlight.create_in_album',
+  ])
+  t.equal((await world.change(album, { title: 'Wedding' }, another)).data.title, 'Wedding')
+  t.equal((await world.setStatus(album, 'PUBLIC', another)).status, 200)
+  t.equal((await world.setStatus(album, 'DRAFT', admin)).status, 200, 'administrators, too')
+  const listed = async () => (await call(another, 'GET', ALBUMS)).data.albums[0].album_id
+  t.equal(await listed(), album)
+  await sql('delete from event_participants where event_id = $1 and user_id = $2', [uuidOf('event', event), another.id])
+  t.equal(await listed(), album, 'also without taking part in it')
+  await sql('delete from albums where id = $1', [uuidOf('album', album)])
+})
+
 t.test('lists have what the details show, page by page', async (t) => {
   for (const [name, who] of Object.entries(CALLERS)) {
     if (name === 'stranger') continue
@@ -146,7 +168,7 @@ t.test('lists have what the details show, page by page', async (t) => {
       cursor = data.next_cursor ?? ''
     } while (cursor)
     const expected = cases
-      .filter((c) => seenBy(c.status, c.visibility).includes(name))
+      .filter((c) => seenBy(c).includes(name))
       .map((c) => ({ album_id: c.album, event_id: eventIdFor(c, name) }))
     t.strictSame(listed, expected.toReversed(), name)
   }
@@ -158,7 +180,7 @@ t.test('lists of events name the albums that the caller sees', async (t) => {
     const { data } = await call(who, 'GET', `/api/orgs/${org}/events?limit=100`)
     for (const event of data.events) {
       const c = cases.find(({ event: id }) => id === event.event_id)
-      const sees = c && seenBy(c.status, c.visibility).includes(name)
+      const sees = c && seenBy(c).includes(name)
       t.equal(event.album_id, sees ? c.album : null, `${name}: ${c && nameOf(c)}`)
     }
     t.equal(data.events.length > 0, true)

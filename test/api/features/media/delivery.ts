@@ -4,7 +4,7 @@ import t from 'tap'
 import { openLinks } from '../../../../api/features/media/delivery/links.ts'
 import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { outputPrefix } from '../../../../lib/contract/object-keys.ts'
-import { fakeMp4, formOf, pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
+import { fakeMp4, formOf, type Person, pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
 
 // Stands still: a link may be made at the very end of its quarter of an hour, and then lives to the second.
 const started = Date.now()
@@ -202,6 +202,40 @@ t.test('a link lives for the hour that was promised, and for a quarter of an hou
   t.equal((await get(original)).status, 200, 'good for the hour that was promised')
   skewMs = (3600 + 15 * 60 + 5) * 1000
   t.equal((await get(original)).status, 404)
+})
+
+t.test('a repeat under an Idempotency-Key gets links that work', async (t) => {
+  t.teardown(() => {
+    skewMs = 0
+  })
+  const LATER_MS = 2 * 3600 * 1000
+  const iat = Math.floor((started + LATER_MS) / 1000)
+  const { member } = people
+  const token = await api.identity.token({ sub: member.id, claims: { iat, exp: iat + 900 } })
+  const album = await call(member, 'POST', `/api/orgs/${org}/albums`, { json: { title: 'Summer' } })
+  const inAlbum = `/api/orgs/${org}/albums/${album.data.album_id}/media`
+  const restored = `/api/media/${org}/${uploaded.data.media_id}/restore`
+  for (const [path, json] of [
+    [inAlbum, { media_id: uploaded.data.media_id }],
+    [restored, undefined],
+  ] as const) {
+    skewMs = 0
+    const headers = { 'idempotency-key': newUuid() }
+    const ask = (who: Person) => call(who, 'POST', path, { headers, ...(json && { json }) })
+    const first = await ask(member)
+    skewMs = LATER_MS
+    const again = await ask({ ...member, token })
+    t.equal(again.headers.get('idempotency-replayed'), 'true')
+    t.equal((await get(pathOf(first.data.original_url))).status, 404)
+    for (const url of [again.data.original_url, again.data.variants.hls_master_url])
+      t.equal((await get(pathOf(url))).status, 200)
+    const without = ({ original_url: _, variants, ...rest }: typeof first.data) => ({
+      ...rest,
+      names: Object.keys(variants).sort(),
+    })
+    t.strictSame(without(again.data), without(first.data), 'and all else as it was')
+    t.equal(again.data.variants.image_url, null)
+  }
 })
 
 t.test('links made within a quarter of an hour are the same', async (t) => {

@@ -73,6 +73,28 @@ t.test('a sign-in with another name changes what is found, in every organization
   t.strictSame(await wrong(), [])
 })
 
+t.test('a search finds names of every script in upper case and in lower case', async (t) => {
+  const org = await anOrganization(api)
+  const names = ['Γιώργος Παπαδόπουλος', 'ΝΙΚΟΣ', 'İbrahim', 'Işık', 'Ayşegül', 'Zoë', 'Юлия', 'Ann']
+  const [member] = await Promise.all(names.map((name) => aMember(api, org.id, { name })))
+  const found = async (query: string): Promise<string[]> => {
+    const path = `/api/organizations/${org.wireId}/members?${new URLSearchParams({ query })}`
+    const { data } = await call(member as Person, 'GET', path)
+    return data.members.map(({ display_name }: { display_name: string }) => display_name)
+  }
+  for (const name of names) {
+    const spellings = [
+      name,
+      name.toUpperCase(),
+      name.toLowerCase(),
+      name.toLocaleUpperCase('tr'),
+      name.normalize('NFD'),
+    ]
+    for (const spelling of spellings) t.strictSame(await found(spelling), [name], spelling)
+  }
+  t.strictSame(await found('ΓΙΏΡΓΟΣ'), [names[0]], 'where the end of the query lies within the name')
+})
+
 t.test('a name that changes while its bearer joins', async (t) => {
   for (const isKept of [true, false]) {
     const org = await anOrganization(api)

@@ -6,7 +6,9 @@ import { findFeedState, scanItems } from '../../../../api/features/timeline/quer
 import type { EventPayload, EventType, ReceivedEvent } from '../../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { planOf, vacuum } from '../../../support/explain.ts'
+import { waitingIn } from '../../../support/in-turn.ts'
 import { aMember, anOrganization, join } from '../../../support/organizations.ts'
 
 let still: Date | undefined
@@ -23,9 +25,9 @@ async function scene() {
   const ann = await aMember(api, org.id, { role: 'owner', name: 'Ann', at: '2026-01-01T00:00:00.111222Z' })
   const ben = await aMember(api, org.id, { name: 'Ben', at: '2026-01-02T00:00:00.333444Z' })
   const events: ReceivedEvent[] = []
-  function announce<T extends EventType>(type: T, at: Date, payload: object): void {
+  function announce<T extends EventType>(type: T, at: Date, payload: object, aggregateVersion = 1): void {
     const whole = { org_id: org.id, ...payload } as unknown as EventPayload<T>
-    events.push({ id: newUuid(), type, orgId: org.id, at, aggregateVersion: 1, payload: whole } as ReceivedEvent)
+    events.push({ id: newUuid(), type, orgId: org.id, at, aggregateVersion, payload: whole } as ReceivedEvent)
   }
   for (const { id } of [ann, ben]) announce('MemberJoined', MORNING, { user_id: id, joined_at: MORNING.toISOString() })
 
@@ -243,6 +245,26 @@ t.test('a rebuild works in small transactions, and one that was interrupted is c
   )
 })
 
+t.test('an album that is deleted during a rebuild has no items, and the others have theirs', async (t) => {
+  const s = await scene()
+  const [album, other] = [await s.album(), await s.album()]
+  for (const one of [album, other]) await s.add(one, await s.media())
+  const deleting = await database.admin.connect()
+  try {
+    await deleting.query('begin')
+    await deleting.query('delete from albums where id = $1', [album])
+    const rebuilt = rebuildTimeline(database.worker, { orgId: s.org.id })
+    await eventually('it to wait', async () => (await waitingIn(database)) === 1)
+    await deleting.query('commit')
+    t.match(await rebuilt, [{ inserted: { album_created: 1, album_updated: 1 } }])
+  } finally {
+    await deleting.query('rollback')
+    deleting.release()
+  }
+  const albums = (await s.table()).map((item) => item.album_id).filter(Boolean)
+  t.strictSame(albums, [other, other])
+})
+
 t.test('what a reader may not see is in no timeline, and comes when they may', async (t) => {
   const s = await scene()
   const { event, album, photo, comment, reaction } = await everything(s)
@@ -290,6 +312,24 @@ t.test('what a reader may not see is in no timeline, and comes when they may', a
   t.equal((await call(s.ben, 'GET', `/api/orgs/${s.org.wireId}/timeline`)).status, 404)
 })
 
+t.test('an actor without a name is a member, and a former one after leaving', async (t) => {
+  const s = await scene()
+  await s.comment(await s.event())
+  await s.consume()
+  await sql('update users set display_name = null where id = $1', [s.ann.id])
+  t.ok((await s.summaries(s.ben)).includes('A member joined'))
+  const feed = async () => (await call(s.ben, 'GET', '/api/users/me/feed')).data.items[0]
+  t.match(await feed(), { summary: 'A member commented on “Party”', actor_name: null })
+  await sql('delete from memberships where user_id = $1', [s.ann.id])
+  t.match(await feed(), { summary: 'A former member commented on “Party”', actor_name: null })
+  await sql(
+    `insert into event_participants (event_id, user_id, org_id, status, joined_at)
+      select id, $2, org_id, 'accepted', now() from events where org_id = $1`,
+    [s.org.id, s.ann.id],
+  )
+  t.match(await feed(), { summary: 'A member commented on “Party”' }, 'a guest')
+})
+
 t.test('a burst is one item that grows in its place; both halves of a Live Photo are one', async (t) => {
   const s = await scene()
   const image = await s.media(minutes(0))
@@ -327,6 +367,33 @@ t.test('a burst is one item that grows in its place; both halves of a Live Photo
     { summary: 'Ann added a photo', count: 1 },
     'six hours later another one begins',
   )
+})
+
+t.test('an album that is shown to others comes to the top of their feeds', async (t) => {
+  const s = await scene()
+  const album = await s.album({ status: 'DRAFT' })
+  const update = (minute: number, version: number, payload: object) => {
+    const common = { album_id: album, actor_id: s.ann.id, media_id: null, visibility: 'organization' }
+    s.announce('AlbumUpdated', minutes(minute), { ...common, ...payload }, version)
+  }
+  update(3, 2, { change: 'details', status: 'DRAFT' })
+  await s.event({ at: minutes(10) })
+  update(20, 3, { change: 'status', status: 'PUBLIC' })
+  update(21, 4, { change: 'details', status: 'PUBLIC' })
+  update(22, 5, { change: 'status', status: 'DRAFT' })
+  update(30, 6, { change: 'details', status: 'PUBLIC', previous_visibility: 'private' })
+  update(31, 7, { change: 'details', status: 'DRAFT', previous_visibility: 'private' })
+  await sql("update albums set status = 'PUBLIC' where id = $1", [album])
+  for (const events of [s.events, s.events.toReversed()]) {
+    await s.consume(events)
+    const { items } = await s.items(s.ben)
+    const changes = items.filter(({ type }: { type: string }) => type === 'album_updated')
+    t.strictSame(
+      changes.map((item: { created_at: string }) => item.created_at),
+      [30, 20, 3].map((minute) => minutes(minute).toISOString()),
+    )
+    t.equal(items[0].summary, 'Ann changed the album “Summer”')
+  }
 })
 
 t.test('counting ends at ten thousand', async (t) => {
