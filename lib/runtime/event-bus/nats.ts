@@ -6,7 +6,7 @@ import type { EventBus, HandleBatch, StoreReady, SubscribeOptions } from './even
 import { checkConsumer, checkSubject } from './names.ts'
 import { consume, type Wire } from './nats-consumer.ts'
 import { eraseMessages } from './nats-erasure.ts'
-import { ensureStream, hasStill, lagOf, removeConsumer } from './nats-streams.ts'
+import { claimStream, ensureStream, hasStill, lagOf, removeConsumer } from './nats-streams.ts'
 
 export interface NatsOptions {
   /** `nats://user:password@host:4222` or `tls://…`; several separated by commas. */
@@ -94,11 +94,12 @@ export function openNatsBus(options: NatsOptions): EventBus {
     if (!nc) throw new Error('The event bus is closed')
     const { signal } = lost
     const jsm = await nc.jetstreamManager({ checkAPI: false, timeout: PATIENCE_MS })
-    const createdAt = await ensureStream(jsm, options.replicas ?? 1)
+    const made = await ensureStream(jsm, options.replicas ?? 1)
     const isBack = wasAway
     wasAway = false
     const isNewEra = await prepareStore?.({
-      createdAt,
+      ...made,
+      claim: (owner) => claimStream(jsm, owner),
       wasAway: isBack,
       hasStill: (stored) => hasStill(jsm, stored),
       async restart(consumers) {

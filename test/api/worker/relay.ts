@@ -336,7 +336,7 @@ for (const pollMs of [10, 60_000]) {
       prepare = given
     }
     publishAgainAfterLoss({ db: worker, log, bus: { onStoreReady } }, [])
-    const sameStream = { hasStill: async () => true, restart: async () => {} }
+    const sameStream = { owner: undefined, claim: async () => {}, hasStill: async () => true, restart: async () => {} }
     const found = (day: number) =>
       prepare?.({ createdAt: new Date(Date.UTC(2026, pollMs % 7, day)), wasAway: true, ...sameStream })
     await found(1)
