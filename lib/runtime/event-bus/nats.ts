@@ -22,8 +22,8 @@ const PATIENCE_MS = 5_000
 const ACK_WAIT_MS = 10_000
 
 /**
- * Events through NATS JetStream. Opening does not wait for the server: until it answers, `publish` and `check` throw
- * after some seconds and subscriptions keep retrying. Afterwards the client reconnects without limit. When the client gives
+ * Events through NATS JetStream. Opening does not wait for the server: until it answers, `publish` and `check` throw,
+ * at first after some seconds, and subscriptions keep retrying. Afterwards the client reconnects without limit. When the client gives
  * up, as it does when the server refuses the login twice, the bus connects with a new one.
  */
 export function openNatsBus(options: NatsOptions): EventBus {
@@ -38,6 +38,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
   /** The last position that the stream has given to a message, as far as this program knows. */
   let lastSeq = 0
   let isOnline = false
+  let offlineSince = performance.now()
   let wasAway = true
   let online = Promise.withResolvers<void>()
   let lost = new AbortController()
@@ -48,6 +49,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
   const nowOffline = () => {
     if (!isOnline) return
     isOnline = false
+    offlineSince = performance.now()
     wasAway = true
     lost.abort()
     lost = new AbortController()
@@ -116,6 +118,9 @@ export function openNatsBus(options: NatsOptions): EventBus {
 
   /** Shared by all callers. After any failure the next caller checks the streams again. */
   async function connected(): Promise<Wire> {
+    // Callers hold places that others need: each waiting for itself would make this outage one of theirs.
+    if (!isOnline && performance.now() - offlineSince > PATIENCE_MS)
+      throw new Error('The event server has been away for some time')
     // Requests sent without a connection are lost, and the client notices only at their timeout.
     await within(online.promise)
     ready ??= prepare().catch((error: unknown) => {
