@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream'
 import pg from 'pg'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import { isReadOnly, orReadOnlyServer } from './errors.ts'
+import { isReadOnly, orReadOnlyServer, orUnopened } from './errors.ts'
 import { makeTransactionGate, type TransactionGate, type Tx } from './transaction-gate.ts'
 import { withOptions } from './url.ts'
 
@@ -147,10 +147,10 @@ export function openDatabase(o: DatabaseOptions): Database {
 
   async function write<T>(from: pg.Pool, scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read write')
-    const client = await from.connect()
+    const client = await from.connect().catch(orUnopened)
     const gate = gateOf(client)
     try {
-      await client.query(begin).catch(orReadOnlyServer)
+      await client.query(begin).catch(orReadOnlyServer).catch(orUnopened)
       const result = await gate.whileOpen(work)
       await client.query('commit')
       client.release()
@@ -169,11 +169,11 @@ export function openDatabase(o: DatabaseOptions): Database {
    */
   async function read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read only')
-    const client = await pool.connect()
+    const client = await pool.connect().catch(orUnopened)
     const gate = gateOf(client)
     try {
       sendTogether(client)
-      const begun = client.query(begin)
+      const begun = client.query(begin).catch(orUnopened)
       // If `begin` fails, row-level security hides all rows, and an empty result must not count as the truth.
       const [result] = await Promise.all([gate.whileOpen(work), begun])
       commitAndRelease(client)
@@ -188,9 +188,9 @@ export function openDatabase(o: DatabaseOptions): Database {
 
   async function readAtOnce<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read only')
-    const client = await pool.connect()
+    const client = await pool.connect().catch(orUnopened)
     sendTogether(client)
-    const begun = client.query(begin)
+    const begun = client.query(begin).catch(orUnopened)
     const asked = gateOf(client).untilReturn(work)
     // After an error this rolls back: Postgres does not commit a transaction in which a statement failed.
     commitAndRelease(client)

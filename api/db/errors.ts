@@ -35,3 +35,18 @@ export function orReadOnlyServer(error: unknown): never {
 export function isReadOnly(error: unknown): boolean {
   return error instanceof Error && ((error as { code?: unknown }).code === READ_ONLY || isReadOnly(error.cause))
 }
+
+const unopened = new WeakSet<object>()
+
+/** For failures before the first statement of a transaction, which keep their code. Rejects. */
+export function orUnopened(error: unknown): never {
+  if (error instanceof Error) unopened.add(error)
+  throw error
+}
+
+/**
+ * Whether a transaction could not begin: no connection, a refused login, a database that is not there. Whatever the code, that
+ * says nothing about what the transaction was to do.
+ */
+export const isUnopened = (error: unknown): boolean =>
+  error instanceof Error && (unopened.has(error) || isUnopened(error.cause))

@@ -2,6 +2,7 @@ import type { ErrorRequestHandler, Response } from 'express'
 import * as z from 'zod'
 import { PROBLEMS, Problem, type ProblemCode } from '../../lib/contract/problem.ts'
 import { StoreError } from '../../lib/runtime/object-store/object-store.ts'
+import { isUnopened } from '../db/errors.ts'
 import type { RawReply } from '../requests/bytes.ts'
 import { ClientGone, stateOf } from './request.ts'
 
@@ -110,6 +111,7 @@ const OUTAGE_MESSAGE =
   /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Client has encountered a connec)/
 
 function isOutage(error: unknown): boolean {
+  if (isUnopened(error)) return true
   // drizzle and others wrap errors; no library wraps five levels deep.
   for (let e = error, depth = 0; e instanceof Error && depth < 5; e = e.cause, depth++) {
     if (e instanceof StoreError) return e.code === 'Unavailable'

@@ -7,9 +7,12 @@ export type OutboxRow = typeof outbox.$inferSelect
 /**
  * Claims up to `limit` due rows for `leaseSeconds`: until then no other relay gets them, afterwards any relay can. Only
  * the oldest unpublished row of an aggregate can be claimed, so its events leave in order. `attempts` in the rows
- * counts this attempt and identifies the lease.
+ * counts this attempt and identifies the lease. `without`: types that are left, unless no reaction follows any more.
  */
-export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number }): Promise<OutboxRow[]> {
+export async function claimDue(
+  tx: Tx,
+  o: { limit: number; leaseSeconds: number; without?: readonly string[] },
+): Promise<OutboxRow[]> {
   // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
   const due = tx.$with('due').as(
     tx
@@ -19,6 +22,9 @@ export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number 
         and(
           isNull(outbox.publishedAt),
           sql`${outbox.nextAttemptAt} <= now()`,
+          o.without && o.without.length > 0
+            ? sql`(${outbox.type} <> all (${sql.param(o.without)}::text[]) or ${outbox.isRepeated})`
+            : undefined,
           sql`not exists (select from outbox older where older.published_at is null
             and older.aggregate_id = ${outbox.aggregateId}
             and (older.aggregate_version, older.id) < (${outbox.aggregateVersion}, ${outbox.id}))`,

@@ -14,12 +14,17 @@ export interface RelayDeps {
   log: Log
   /** What the worker itself must do after an event. The relay may call it again for the same event. */
   react(message: OutboxMessage): Promise<void>
+  /** Types of events with a reaction; none when left out. */
+  reactsTo?: readonly string[]
   onPublished?(type: EventType): void
   onFailed?(type: string, step: RelayStep): void
 }
 
 export interface RelayOptions {
-  /** Events in flight at once. An event that hangs occupies one slot and does not stop the relay. */
+  /**
+   * Events in flight at once. An event that hangs occupies one slot and does not stop the relay. Events with a reaction have
+   * half of the slots at most, so that an outage of what a reaction needs leaves the others to the rest.
+   */
   concurrency?: number
   pollMs?: number
   /** No other relay claims a claimed event for this long; must cover both steps. */
@@ -48,6 +53,9 @@ export type RelayStep = 'decode' | 'react' | 'publish' | 'mark'
 export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   const { db, log } = deps
   const { concurrency = 16, pollMs = 1000, leaseSeconds = 30, stepMs = 10_000, backoff = backoffSeconds } = options
+  const { reactsTo = [] } = deps
+  const maxReacting = Math.ceil(concurrency / 2)
+  let reacting = 0
   const running = new Map<string, Promise<void>>()
   /** Claimed again while this relay still delivers them: only the new lease counts. */
   const again = new Map<string, Claimed>()
@@ -56,12 +64,15 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   let outages = 0
 
   async function claim(): Promise<Claimed[]> {
-    const limit = concurrency - running.size
-    if (limit === 0) return []
+    const free = concurrency - running.size
+    if (free === 0) return []
+    const isFull = reacting >= maxReacting
+    // Any of them may have a reaction. A claim that finds something is followed by the next one at once.
+    const what = isFull ? { limit: free, without: reactsTo } : { limit: Math.min(free, maxReacting - reacting) }
     // Before the claim: it looks at which earlier events count as published, and a lost stream changes that.
     const era = deps.bus.era()
     try {
-      const rows = await db.inTransaction({}, (tx) => claimDue(tx, { limit, leaseSeconds }))
+      const rows = await db.inTransaction({}, (tx) => claimDue(tx, { ...what, leaseSeconds }))
       outages = 0
       if (rows.length > 0) failpoint('relay.claimed')
       return rows.map((row) => ({ ...row, era }))
@@ -87,7 +98,10 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       again.set(row.id, row)
       return
     }
+    const hasReaction = !row.isRepeated && reactsTo.includes(row.type)
+    if (hasReaction) reacting += 1
     const work = deliver(row).finally(() => {
+      if (hasReaction) reacting -= 1
       running.delete(row.id)
       const next = again.get(row.id)
       again.delete(row.id)

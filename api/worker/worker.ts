@@ -72,8 +72,12 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
     { ...deps, url: config.DATABASE_URL },
     features.flatMap((feature) => feature.consumers ?? []),
   )
-  const react = runReactions(features.flatMap(({ reactions = {} }) => reactions))
-  const relay = startRelay({ ...deps, react }, { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS })
+  const reactions = features.flatMap(({ reactions: its = {} }) => its)
+  const reactsTo = reactions.flatMap((its) => Object.keys(its))
+  const relay = startRelay(
+    { ...deps, react: runReactions(reactions), reactsTo },
+    { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
+  )
   const personalData = openPersonalData({ db, masters: openMasterKeys(config.AUDIT_KEYS) })
   const sealer = startSealer({ ...parts, personalData })
   const optionsFor = (idleSeconds: number): RepairOptions => ({

@@ -226,6 +226,13 @@ export async function hasTurn(tx: Tx, consumer: string, pid: number): Promise<bo
   return rows.length > 0
 }
 
+/** The name of this installation: when its database was made, which a copy of the database keeps. */
+export async function installationOf(tx: Tx): Promise<string> {
+  const { rows } = await tx.execute<{ name: string }>(sql`
+    select to_char(min(applied_at) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as name from schema_migrations`)
+  return rows[0]?.name ?? ''
+}
+
 /** Remembers when the stream was made; true where another one was known. */
 export async function isNewStream(tx: Tx, name: string, createdAt: Date): Promise<boolean> {
   const at = createdAt.toISOString()

@@ -7,6 +7,7 @@ import {
   endLeases,
   findPublished,
   hurryPublication,
+  installationOf,
   isNewStream,
   rememberStream,
   repeatPublished,
@@ -26,7 +27,8 @@ export interface StreamLossDeps {
  * inboxes drop what a consumer has handled. After an outage of the server it does not wait for the retries of events.
  */
 export function publishAgainAfterLoss({ db, bus, log }: StreamLossDeps, consumers: readonly string[]): void {
-  bus.onStoreReady(async ({ createdAt, wasAway, hasStill, restart }: StoreReady) => {
+  bus.onStoreReady(async ({ owner, claim, createdAt, wasAway, hasStill, restart }: StoreReady) => {
+    await claimOrRefuse({ db, log }, { owner, claim })
     const isNew = await db.inTransaction({}, (tx) => isNewStream(tx, STREAM, createdAt))
     // The latest are repeated last: as long as a process that dies leaves some, the next one finds the same.
     const published = await db.read({}, findPublished)
@@ -48,6 +50,24 @@ export function publishAgainAfterLoss({ db, bus, log }: StreamLossDeps, consumer
     // What waits here was claimed when earlier events of its aggregate counted as published.
     return isLost || wasAway
   })
+}
+
+/**
+ * The consumers of two installations would take each other's events: they have the same names, and each database gives turns of
+ * its own. A stream of an earlier version belongs to the first that claims it.
+ */
+async function claimOrRefuse(
+  { db, log }: Pick<StreamLossDeps, 'db' | 'log'>,
+  { owner, claim }: Pick<StoreReady, 'owner' | 'claim'>,
+): Promise<void> {
+  const installation = await db.read({}, installationOf)
+  if (owner === installation) return
+  if (owner === undefined) return claim(installation)
+  log.error(
+    { owner, installation },
+    'another installation uses the event stream: give each a NATS server, or an account, of its own',
+  )
+  throw new Error('The event stream belongs to another installation')
 }
 
 /** Short transactions: a week may have a million events. */

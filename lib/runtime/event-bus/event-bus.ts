@@ -43,6 +43,9 @@ export interface Stored {
 }
 
 export interface StoreReady {
+  /** The installation that has claimed the stream. */
+  owner: string | undefined
+  claim(owner: string): Promise<void>
   /** When the stream was made; another time than before means that it was lost and made again. */
   createdAt: Date
   /**

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import {
   AckPolicy,
   type ConsumerConfig,
@@ -12,7 +13,7 @@ import {
   type StreamConfig,
 } from 'nats'
 import { STREAM, STREAM_SUBJECTS } from '../../contract/events.ts'
-import type { Lag, Stored, SubscribeOptions } from './event-bus.ts'
+import type { Lag, Stored, StoreReady, SubscribeOptions } from './event-bus.ts'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
@@ -27,18 +28,31 @@ const NO_MESSAGE = 10037
 const ADD_ATTEMPTS = 20
 const ADD_AGAIN_MS = 100
 
+/** In the description of the stream: a server before 2.10 keeps no metadata. */
+const OWNER = /\binstallation (\S+)$/
+
 /**
- * Creates the stream, or updates the settings that this project owns, and tells when it was made. Any number of programs
- * may do so at once.
+ * Creates the stream, or updates the settings that this project owns, and tells when it was made, and for whom. Any number of
+ * programs may do so at once.
  */
-export async function ensureStream(jsm: JetStreamManager, replicas: number): Promise<Date> {
+export async function ensureStream(
+  jsm: JetStreamManager,
+  replicas: number,
+): Promise<Pick<StoreReady, 'createdAt' | 'owner'>> {
   const wanted = { subjects: STREAM_SUBJECTS, ...AGES }
   const storage = { storage: StorageType.File, retention: RetentionPolicy.Limits }
   const isThere = await addStream(jsm, { name: STREAM, ...storage, num_replicas: replicas, ...wanted })
   const { config, created } = await jsm.streams.info(STREAM)
   // Another one of that name differs. Replicas, limits and placement belong to the administrator and stay unchanged.
-  if (isThere) await jsm.streams.update(STREAM, { ...config, ...wanted })
-  return new Date(created)
+  const isWanted = isDeepStrictEqual({ ...config, ...wanted }, config)
+  if (isThere && !isWanted) await jsm.streams.update(STREAM, { ...config, ...wanted })
+  return { createdAt: new Date(created), owner: OWNER.exec(config.description ?? '')?.[1] }
+}
+
+export async function claimStream(jsm: JetStreamManager, owner: string): Promise<void> {
+  const { config } = await jsm.streams.info(STREAM)
+  const description = [config.description, `installation ${owner}`].filter(Boolean).join(', ')
+  await jsm.streams.update(STREAM, { ...config, description })
 }
 
 /** See `StoreReady`. */

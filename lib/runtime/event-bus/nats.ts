@@ -6,7 +6,7 @@ import type { EventBus, HandleBatch, StoreReady, SubscribeOptions } from './even
 import { checkConsumer, checkSubject } from './names.ts'
 import { consume, type Wire } from './nats-consumer.ts'
 import { eraseMessages } from './nats-erasure.ts'
-import { ensureStream, hasStill, lagOf, removeConsumer } from './nats-streams.ts'
+import { claimStream, ensureStream, hasStill, lagOf, removeConsumer } from './nats-streams.ts'
 
 export interface NatsOptions {
   /** `nats://user:password@host:4222` or `tls://…`; several separated by commas. */
@@ -22,8 +22,9 @@ const PATIENCE_MS = 5_000
 const ACK_WAIT_MS = 10_000
 
 /**
- * Events through NATS JetStream. Opening does not wait for the server: until it answers, `publish` and `check` throw
- * after some seconds and subscriptions keep retrying. Afterwards the client reconnects without limit.
+ * Events through NATS JetStream. Opening does not wait for the server: until it answers, `publish` and `check` throw,
+ * at first after some seconds, and subscriptions keep retrying. Afterwards the client reconnects without limit. When the client gives
+ * up, as it does when the server refuses the login twice, the bus connects with a new one.
  */
 export function openNatsBus(options: NatsOptions): EventBus {
   const { log } = options
@@ -37,6 +38,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
   /** The last position that the stream has given to a message, as far as this program knows. */
   let lastSeq = 0
   let isOnline = false
+  let offlineSince = performance.now()
   let wasAway = true
   let online = Promise.withResolvers<void>()
   let lost = new AbortController()
@@ -44,22 +46,33 @@ export function openNatsBus(options: NatsOptions): EventBus {
     isOnline = true
     online.resolve()
   }
-  const connecting = connectForEver(options, closing.signal).then((nc) => {
+  const nowOffline = () => {
+    if (!isOnline) return
+    isOnline = false
+    offlineSince = performance.now()
+    wasAway = true
+    lost.abort()
+    lost = new AbortController()
+    online = Promise.withResolvers()
+  }
+  let connecting = open()
+
+  async function open(): Promise<NatsConnection | undefined> {
+    const nc = await connectForEver(options, closing.signal)
     connection = nc
+    // The server may have lost the stream meanwhile.
+    suspect()
     nowOnline()
     if (nc) void followStatus(nc)
+    if (nc) void openAgain(nc)
     return nc
-  })
+  }
 
   async function followStatus(nc: NatsConnection): Promise<void> {
     for await (const { type } of nc.status()) {
       if (type === 'disconnect') {
         log.warn('lost the event server')
-        isOnline = false
-        wasAway = true
-        lost.abort()
-        lost = new AbortController()
-        online = Promise.withResolvers()
+        nowOffline()
       }
       if (type === 'reconnect') {
         log.info('the event server is back')
@@ -68,7 +81,14 @@ export function openNatsBus(options: NatsOptions): EventBus {
         nowOnline()
       }
     }
-    online.resolve()
+  }
+
+  async function openAgain(nc: NatsConnection): Promise<void> {
+    const error = await nc.closed()
+    if (closing.signal.aborted) return
+    log.warn({ err: error }, 'the connection to the event server has ended: connecting again')
+    nowOffline()
+    connecting = open()
   }
 
   async function prepare(): Promise<Wire> {
@@ -76,11 +96,12 @@ export function openNatsBus(options: NatsOptions): EventBus {
     if (!nc) throw new Error('The event bus is closed')
     const { signal } = lost
     const jsm = await nc.jetstreamManager({ checkAPI: false, timeout: PATIENCE_MS })
-    const createdAt = await ensureStream(jsm, options.replicas ?? 1)
+    const made = await ensureStream(jsm, options.replicas ?? 1)
     const isBack = wasAway
     wasAway = false
     const isNewEra = await prepareStore?.({
-      createdAt,
+      ...made,
+      claim: (owner) => claimStream(jsm, owner),
       wasAway: isBack,
       hasStill: (stored) => hasStill(jsm, stored),
       async restart(consumers) {
@@ -97,6 +118,9 @@ export function openNatsBus(options: NatsOptions): EventBus {
 
   /** Shared by all callers. After any failure the next caller checks the streams again. */
   async function connected(): Promise<Wire> {
+    // Callers hold places that others need: each waiting for itself would make this outage one of theirs.
+    if (!isOnline && performance.now() - offlineSince > PATIENCE_MS)
+      throw new Error('The event server has been away for some time')
     // Requests sent without a connection are lost, and the client notices only at their timeout.
     await within(online.promise)
     ready ??= prepare().catch((error: unknown) => {

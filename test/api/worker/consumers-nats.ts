@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'nats'
 import t, { type Test } from 'tap'
+import type { Database } from '../../../api/db/db.ts'
 import { appendEvent } from '../../../api/outbox/queries.ts'
 import { startConsumers } from '../../../api/worker/consumers/start.ts'
 import { openTurns } from '../../../api/worker/consumers/turns.ts'
@@ -55,8 +56,8 @@ function startWorker(t: Test): Worker {
 
 const org = newUuid()
 /** As a request of the API does it. */
-const write = (aggregate: Uuid, version: number) =>
-  db.inTransaction({ org }, (tx) =>
+const append = (to: Database, aggregate: Uuid, version: number) =>
+  to.inTransaction({ org }, (tx) =>
     appendEvent(tx, {
       orgId: org,
       aggregateId: aggregate,
@@ -66,6 +67,7 @@ const write = (aggregate: Uuid, version: number) =>
       traceparent: null,
     }),
   )
+const write = (aggregate: Uuid, version: number) => append(db, aggregate, version)
 async function writeAll(aggregates: readonly Uuid[], versions: readonly number[]): Promise<void> {
   for (const version of versions) for (const aggregate of aggregates) await write(aggregate, version)
 }
@@ -202,6 +204,47 @@ t.test('when an older copy of the stream is put back, nothing is lost', async (t
     await isInOrder(t, [known], upTo(5))
     await isInOrder(t, [later], [3, 4, 5, 6, 7, 8])
   }
+})
+
+t.test('a second installation on the same server is refused, and takes nothing of the first', async (t) => {
+  const other = await testDatabase(t)
+  await other.admin.query(EFFECTS)
+  await other.admin.query(`update schema_migrations set applied_at = applied_at + interval '1 second'`)
+  const nc = await connect({ servers: server.url })
+  t.teardown(() => nc.close())
+  const { streams } = await nc.jetstreamManager()
+  // As an earlier version has left it.
+  const made = openNatsBus({ url: server.url, log })
+  await made.check()
+  await made.close()
+  await streams.update(STREAM, { ...(await streams.info(STREAM)).config, description: 'Of ours' })
+  const [ours, theirs] = [newUuid(), newUuid()]
+  const first = startWorker(t)
+  await writeAll([ours], [1])
+  await handled([ours], 1)
+  t.match((await streams.info(STREAM)).config.description, /^Of ours, installation \d{4}-/)
+  const bus = openNatsBus({ url: server.url, ackWaitMs: 1000, log })
+  const metrics = openWorkerMetrics(other.worker)
+  const consumers = startConsumers({ db: other.worker, url: other.url, bus, log, ...metrics }, [recordingConsumer])
+  const relay = startRelay({ db: other.worker, bus, log, react: async () => {} }, { pollMs: 20 })
+  await append(other.db, theirs, 1)
+  await eventually('a refused publication', async () => {
+    const { rows } = await other.admin.query(`select last_error from outbox where published_at is null`)
+    return /belongs to another installation/.test(rows[0]?.last_error)
+  })
+  await t.rejects(bus.check(), /belongs to another installation/)
+  await writeAll([ours], [2, 3])
+  await handled([ours], 3)
+  await relay.stop()
+  await consumers.stop()
+  await bus.close()
+  await first.stop()
+  t.strictSame((await other.admin.query('select from inbox')).rows, [])
+  await isInOrder(t, [ours], [1, 2, 3])
+  // A copy of the database, such as a restored backup, is the same installation.
+  startWorker(t)
+  await writeAll([ours], [4])
+  await handled([ours], 4)
 })
 
 /** Consumers in a process of their own, perhaps of a version that does not know a type. */

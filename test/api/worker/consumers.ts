@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { Tx } from '../../../api/db/db.ts'
+import { openDatabase, type Tx } from '../../../api/db/db.ts'
 import { listenForNotifications } from '../../../api/db/notification-listener.ts'
 import { sql } from '../../../api/db/orm.ts'
+import { toProblem } from '../../../api/http/problems.ts'
 import { replay } from '../../../api/worker/consumers/administration.ts'
 import type { Consumer } from '../../../api/worker/consumers/consumer.ts'
+import { handlerOf } from '../../../api/worker/consumers/handler.ts'
 import { startConsumers } from '../../../api/worker/consumers/start.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
 import {
@@ -155,6 +157,35 @@ t.test('what the database refuses for a while is tried again, and never parked',
   const bus = openMemoryBus({ log })
   start(t, bus, consumer)
   await publish(bus, purged(newUuid(), 1))
+  t.equal((await effectsOf(consumer)).length, 1)
+  t.strictSame(await parkedOf(consumer), [])
+})
+
+t.test('no event is parked because the database refuses a login', async (t) => {
+  const user = `login_${process.pid}`
+  await admin.query(`create role ${user} login password 'x'; grant keepsake_worker to ${user}`)
+  const theirs = new URL(url)
+  Object.assign(theirs, { username: user, password: 'x' })
+  const { log, logged } = readableLog()
+  const db = openDatabase({
+    ...{ url: theirs.href, role: 'keepsake_worker', statementTimeoutMs: 10_000, maxConnections: 2 },
+    log: quietLog(),
+  })
+  t.teardown(async () => {
+    await db.close()
+    await admin.query(`drop role ${user}`)
+  })
+  await admin.query(`alter role ${user} nologin`)
+  const consumer = recorder()
+  const event = purged(newUuid(), 1)
+  const delivery = { event, subject, seq: 1, attempt: 1, text: () => JSON.stringify(event) }
+  const { signal } = new AbortController()
+  const handled = handlerOf({ db, log }, consumer).handle([delivery], { pid: undefined, signal })
+  const refused = () => logged.filter(({ msg }) => msg === 'the database stopped a consumer').length
+  await Promise.race([eventually('refused logins', () => refused() >= 4), handled])
+  t.equal(toProblem(await db.read({}, async () => {}).catch((error: unknown) => error)).code, 'SERVICE_UNAVAILABLE')
+  await admin.query(`alter role ${user} login`)
+  await handled
   t.equal((await effectsOf(consumer)).length, 1)
   t.strictSame(await parkedOf(consumer), [])
 })

@@ -238,6 +238,29 @@ t.test('an event that hangs takes one place and comes again, the others pass', a
   t.equal(r.published.length, 21)
 })
 
+t.test('events whose reactions hang leave half of the places to the others', async (t) => {
+  const hang = Promise.withResolvers<void>()
+  let reacting = 0
+  const react = async ({ type }: OutboxMessage) => {
+    if (type !== 'MediaUploaded') return
+    reacting += 1
+    await hang.promise
+  }
+  await append(...Array.from({ length: 10 }, () => ({})))
+  const r = relay({ react, reactsTo: ['MediaUploaded'] }, { concurrency: 4 })
+  await eventually('the first reactions', () => reacting > 0)
+  const media = newUuid()
+  const payload = { media_id: formatId('media', media), org_id: formatId('organization', org) }
+  const others = Array.from({ length: 6 }, () => ({ type: 'MediaPurged', payload }))
+  await append(...others)
+  await eventually('the others', () => r.published.length === others.length)
+  t.equal(reacting, 2)
+  hang.resolve()
+  await allPublished()
+  await r.stop()
+  t.equal(reacting, 10)
+})
+
 t.test('a notification wakes the relay long before it polls, also after the connection was cut', async (t) => {
   const r = relay({}, { pollMs: 600_000 })
   const listener = listenForNotifications({ url, channels: { outbox: r.wake }, log })
@@ -336,7 +359,7 @@ for (const pollMs of [10, 60_000]) {
       prepare = given
     }
     publishAgainAfterLoss({ db: worker, log, bus: { onStoreReady } }, [])
-    const sameStream = { hasStill: async () => true, restart: async () => {} }
+    const sameStream = { owner: undefined, claim: async () => {}, hasStill: async () => true, restart: async () => {} }
     const found = (day: number) =>
       prepare?.({ createdAt: new Date(Date.UTC(2026, pollMs % 7, day)), wasAway: true, ...sameStream })
     await found(1)

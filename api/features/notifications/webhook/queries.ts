@@ -27,7 +27,7 @@ export async function findWebhook(tx: Tx, id: Uuid): Promise<(WebhookRow & { sec
     .where(eq(webhooks.id, id))
   if (!found) return undefined
   const { row, rotates } = found
-  return { ...row, secrets: rotates && row.previousSecret !== null ? [row.secret, row.previousSecret] : [row.secret] }
+  return { ...row, secrets: [row.secret, ...(rotates ? (row.previousSecret?.split(' ') ?? []) : [])] }
 }
 
 export interface AttemptResult {
@@ -96,13 +96,21 @@ const update = (tx: Tx) => tx.update(webhooks)
 const changeOf = async (tx: Tx, orgId: Uuid, set: Changes): Promise<boolean> =>
   ((await update(tx).set(set).where(eq(webhooks.orgId, orgId))).rowCount ?? 0) > 0
 
-/** The earlier secret signs too for `overlapHours`. Returns whether there is a webhook. */
+/**
+ * The earlier secret signs too for `overlapHours`. So does the one before it, while it still signs: the receiver may have either.
+ * Returns whether there is a webhook.
+ */
 export const replaceSecret = (tx: Tx, orgId: Uuid, o: { secret: string; overlapHours: number }): Promise<boolean> =>
   changeOf(tx, orgId, {
     secret: o.secret,
-    previousSecret: sql`${webhooks.secret}`,
-    previousEndsAt: sql`now() + make_interval(hours => ${o.overlapHours})`,
+    previousSecret: sql`case when ${signsStill(o)} then ${webhooks.secret} || ' ' || split_part(${webhooks.previousSecret}, ' ', 1)
+      else ${webhooks.secret} end`,
+    previousEndsAt: sql`case when ${signsStill(o)} then greatest(${webhooks.previousEndsAt}, ${inHours(o)}) else ${inHours(o)} end`,
   })
+
+const inHours = ({ overlapHours }: { overlapHours: number }) => sql`now() + make_interval(hours => ${overlapHours})`
+const signsStill = ({ overlapHours }: { overlapHours: number }) =>
+  sql`(${webhooks.previousEndsAt} > now() and ${overlapHours}::integer > 0)`
 
 export async function enableWebhook(tx: Tx, orgId: Uuid): Promise<boolean> {
   await endPause(tx, orgId)

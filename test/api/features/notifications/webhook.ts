@@ -350,12 +350,18 @@ t.test('a secret is shown once, and the earlier one signs until its end', async 
   await world.ended('sent')
   const [both] = world.mine()
   for (const secret of [world.secret, rotated.secret]) t.ok(both && verified(secret, both))
-  const urgent = (await hook(world.org, 'rotate', '--overlap', '0')).out
+  const again = (await hook(world.org, 'rotate', '--overlap', '1')).out
+  t.equal(again.previous_secret_ends_at, rotated.previous_secret_ends_at, 'the receiver may have the first one still')
   await world.consume(world.worker, [world.due(await world.invitation())])
   await world.ended('sent', 2)
-  const alone = world.mine()[1]
+  const three = world.mine()[1]
+  for (const secret of [world.secret, rotated.secret, again.secret]) t.ok(three && verified(secret, three))
+  const urgent = (await hook(world.org, 'rotate', '--overlap', '0')).out
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await world.ended('sent', 3)
+  const alone = world.mine()[2]
   t.ok(alone && verified(urgent.secret, alone))
-  t.throws(() => alone && verified(rotated.secret, alone))
+  for (const { secret } of [world, rotated, again]) t.throws(() => alone && verified(secret, alone))
 })
 
 t.test('mistakes of administrators are said', async (t) => {
