@@ -9,6 +9,7 @@ import type { Database, Tx } from '../db/db.ts'
 import type { TakeOfAddress, TakePoints } from '../limits/points.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { Context } from '../requests/context.ts'
+import type { Exchanges } from './exchanges.ts'
 import { type IdentityProvider, type TokenReply, wrongCode, wrongPassword } from './identity-provider.ts'
 import { isEnded, paddingOf, signInOf } from './policy.ts'
 import { saveRefreshToken } from './refresh-queries.ts'
@@ -29,6 +30,8 @@ export interface AuthDeps {
   takeExchange: TakePoints
   /** Counts the exchanges of refresh tokens that this server does not know, by the address that sends them. */
   takeUnknown: TakeOfAddress
+  /** Those of this process that run. */
+  exchanges: Exchanges
   /** Counts refused refreshes, which anyone can ask for. */
   refusals: Refusals
   /** What the identity provider tells of sign-ins and sign-outs. */

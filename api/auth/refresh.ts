@@ -11,6 +11,7 @@ import { GrantEnded, type IdentityProvider, type TokenReply } from './identity-p
 import { isEnded, stateOfRefreshToken } from './policy.ts'
 import {
   claimRefreshToken,
+  extendLease,
   findRefreshToken,
   isSessionOver,
   keepAnswer,
@@ -28,9 +29,9 @@ import { record } from './users.ts'
 import { type Claims, unauthorized } from './verify-token.ts'
 
 const ASK_AGAIN_MS = 50
-/** Longer than the identity provider may take. */
+/** Longer than the request that asks the identity provider waits for it. */
 const WAIT_MS = 8000
-/** With the time that the identity provider may take, shorter than a lease. */
+/** The lease is extended when a request has taken so long, see `exchanges.ts`; with half a minute more it is over. */
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
@@ -58,7 +59,10 @@ export async function refresh(deps: AuthDeps, context: Context, token: string): 
     })
     if (isMine) {
       const claim = { holder, since, tookOver: Boolean(before?.holder), kept: known?.reply ?? undefined }
-      const tokens = await exchange({ deps, provider, context, token, hash, owner: ownerOf(known), ...claim })
+      const tokens = await deps.exchanges.outcome(
+        exchange({ deps, provider, context, token, hash, owner: ownerOf(known), ...claim }),
+        () => deps.db.inTransaction({}, (tx) => extendLease(tx, hash, holder)),
+      )
       if (tokens) return tokens
       continue
     }
@@ -129,11 +133,16 @@ async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefin
   await deps.verifier.keys.published()
   // The lease has to last until the answer is kept.
   if (performance.now() - e.since > MAX_WAITED_MS) throw busy()
-  const reply = await provider.refresh(sent).catch(async (error: unknown) => {
-    if ((await settleFailure(e, error)) === 'open') return undefined
-    await recordRefused(deps, context, error, owner)
-    throw error
-  })
+  const leave = deps.exchanges.enter()
+  if (!leave) throw busy()
+  const reply = await provider
+    .refresh(sent)
+    .finally(leave)
+    .catch(async (error: unknown) => {
+      if ((await settleFailure(e, error)) === 'open') return undefined
+      await recordRefused(deps, context, error, owner)
+      throw error
+    })
   if (!reply) return undefined
   failpoint('refresh.exchanged')
   const sealed = sealReply(token, reply)
