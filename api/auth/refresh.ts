@@ -6,7 +6,16 @@ import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { insertAudit } from '../audit/queries.ts'
 import type { Tx } from '../db/db.ts'
 import type { Context } from '../requests/context.ts'
-import { type AuthDeps, claimsOf, entry, isUnauthorized, lifetimeOf, providerOf, tokensOf } from './commands.ts'
+import {
+  type AuthDeps,
+  claimsOf,
+  entry,
+  isUnauthorized,
+  knownForOf,
+  providerOf,
+  refreshForOf,
+  tokensOf,
+} from './commands.ts'
 import { GrantEnded, type IdentityProvider, type TokenReply } from './identity-provider.ts'
 import { isEnded, stateOfRefreshToken } from './policy.ts'
 import {
@@ -194,7 +203,7 @@ async function take(
   if (known?.usedAt) return 'late'
   const { userId } = claims
   const isForeign = owner !== undefined && owner.userId !== userId
-  const refreshFor = lifetimeOf(reply)
+  const [refreshFor, knownFor] = [refreshForOf(reply), knownForOf(reply)]
   const state = await record(deps.users, tx, claims, { ip: context.ip, refreshFor })
   const isOver = isForeign || isEnded(claims, state) || (owner !== undefined && (await isSessionOver(tx, owner, true)))
   if (isOver) {
@@ -209,10 +218,10 @@ async function take(
   const tokens = tokensOf(reply, sessionId, token)
   const isRotated = reply.refresh_token !== undefined && reply.refresh_token !== token
   if (isRotated) {
-    await saveRefreshToken(tx, hashOfToken(reply.refresh_token ?? ''), { userId, sessionId }, refreshFor)
-    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), refreshFor)
+    await saveRefreshToken(tx, hashOfToken(reply.refresh_token ?? ''), { userId, sessionId }, knownFor)
+    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), knownFor)
   } else {
-    await saveRefreshToken(tx, hash, { userId, sessionId }, refreshFor)
+    await saveRefreshToken(tx, hash, { userId, sessionId }, knownFor)
   }
   await insertAudit(tx, entry(context, 'TOKEN_REFRESH', { userId, sessionId }, 'success'))
   return tokens
