@@ -194,10 +194,35 @@ export async function signIn(email, password) {
   keep((await bodyOf(response)).data)
 }
 
+/**
+ * Ends the session of this browser. Returns whether it has ended those of all devices: where tokens do not name their
+ * session, one cannot end without the others.
+ */
 export async function signOut() {
   const refresh_token = session()?.refresh
-  await call('POST', '/api/auth/logout', { refresh_token }).catch(() => {})
+  const isEverywhere = await endOwn().catch((error) => {
+    if (error.code !== 'SESSION_NOT_REVOCABLE') return false
+    return call('POST', '/api/auth/logout', { refresh_token }).then(
+      () => true,
+      () => false,
+    )
+  })
   keep(null)
+  return isEverywhere
+}
+
+async function endOwn() {
+  // A session that an earlier version of this page has kept does not say what the API calls it.
+  const signIn = session()?.signIn ?? (await currentSession())
+  await call('DELETE', `/api/auth/sessions/${signIn}`)
+  return false
+}
+
+async function currentSession() {
+  const { sessions } = await call('GET', '/api/auth/sessions')
+  const own = sessions.find(({ current }) => current)
+  if (!own) throw new Refusal(422, 'SESSION_NOT_REVOCABLE', 'Nothing says which session this is')
+  return own.session_id
 }
 
 /** The key of a request: the same one until it has succeeded, unless its body changes. */
