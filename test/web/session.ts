@@ -122,6 +122,37 @@ t.test('a renewal that is never answered is given up, and the next request renew
   t.equal(renewals, 2)
 })
 
+t.test('only an answer of the API ends a session that cannot be renewed', async (t) => {
+  const { signIn, kept } = browserOf(t)
+  t.intercept(globalThis as { dispatchEvent?: unknown }, 'dispatchEvent', { value: () => true })
+  const of = (status: number, code: string) => () => json(status, { error: { code } })
+  for (const [renewed, isKept] of [
+    [() => new Response('default backend - 404', { status: 404 }), true],
+    [() => new Response('<html>Forbidden</html>', { status: 403 }), true],
+    [() => new Response(null, { status: 408 }), true],
+    [() => new Response(null, { status: 413 }), true],
+    [of(429, 'RATE_LIMITED'), true],
+    [of(503, 'AUTH_UNAVAILABLE'), true],
+    [of(401, 'UNAUTHORIZED'), false],
+    [of(404, 'NOT_FOUND'), false],
+    [of(422, 'MFA_REQUIRED'), false],
+    [of(400, 'VALIDATION_ERROR'), false],
+  ] as const) {
+    signIn()
+    const { status } = renewed()
+    const text = await renewed().text()
+    const code = text.startsWith('{') ? JSON.parse(text).error.code : undefined
+    // What stands before the API says nothing about what was asked for.
+    const thrown = code ? { status, code } : { status: 503, code: 'AUTH_UNAVAILABLE' }
+    await t.test(`${status} ${code ?? 'of something else'}`, async (t) => {
+      apiOf(t, { '/v1/me': of(401, 'UNAUTHORIZED'), '/v1/api/auth/refresh': renewed })
+      const error: unknown = await call('GET', '/me').catch((error: unknown) => error)
+      t.match(error, thrown)
+      t.equal(kept() !== null, isKept)
+    })
+  }
+})
+
 t.test('what is never answered is no connection, also in the middle of an answer', async (t) => {
   const { signIn } = browserOf(t)
   signIn()

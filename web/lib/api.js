@@ -65,6 +65,11 @@ async function send(method, path, body, { key = crypto.randomUUID(), headers: mo
   }
 }
 
+/** Answers of the API to a refresh that say that the token is of no use any more, besides 401. */
+const USELESS = ['NOT_FOUND', 'MFA_REQUIRED', 'VALIDATION_ERROR']
+/** What stands before the API may answer as well, with statuses that say nothing about the token. */
+const isUseless = ({ status, code }) => status === 401 || (status < 500 && USELESS.includes(code))
+
 let renewal
 
 /** Gets new tokens unless another request or tab already did: `access` is the token that was refused. */
@@ -81,11 +86,14 @@ export function renew(access = session()?.access) {
     // Signed out or in again in another tab while the answer was on its way.
     if (session()?.id !== before.id) return
     if (response.ok) return keepRefreshed((await bodyOf(response)).data, before.id)
-    if (response.status < 500 && response.status !== 429) {
+    const refusal = await refusalOf(response)
+    if (isUseless(refusal) && session()?.id === before.id) {
       keep(null)
       dispatchEvent(new Event('keepsake:signed-out'))
     }
-    throw await refusalOf(response)
+    // As an answer to the request itself, a 404 would say that what was asked for does not exist.
+    const isForeign = refusal.code === 'UNKNOWN' && !isUseless(refusal)
+    throw isForeign ? new Refusal(503, 'AUTH_UNAVAILABLE', refusal.message) : refusal
   }).finally(() => {
     renewal = undefined
   })
