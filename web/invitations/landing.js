@@ -97,8 +97,13 @@ function Landing({ accounts }) {
     const { token, attempt } = kept()
     try {
       const path = `/api/invitations/${invitation.invitation_id}/respond`
-      const { status, event_id } = await call('POST', path, { ...attempt.body, ...(token && { token }) }, attempt.key)
-      const outcome = { status, event_id, user: me.user_id }
+      const { status, event_id, org_id } = await call(
+        'POST',
+        path,
+        { ...attempt.body, ...(token && { token }) },
+        attempt.key,
+      )
+      const outcome = { status, event_id, org_id, user: me.user_id }
       keep({ outcome, attempt: undefined, token: undefined })
       if (!isStill(me)) return start()
       tellOutcome(invitation, me, outcome)
@@ -128,7 +133,9 @@ function Landing({ accounts }) {
 
   function tellOutcome({ title, host_name: host }, me, { status, event_id, org_id }) {
     const isIn = status === 'accepted'
-    const isGuest = !joinOnAccept && !me.organizations.some((one) => one.org_id === org_id)
+    // Without the group, as an earlier version answered and kept it, the page does not say that the person is a guest.
+    const isMember = org_id === undefined || me.organizations.some((one) => one.org_id === org_id)
+    const isGuest = !joinOnAccept && !isMember
     const open = isIn ? { href: linkToEvent(event_id), label: 'See the event' } : undefined
     tell({
       ...outcomeWords(status, { title, host }, isGuest),

@@ -189,6 +189,7 @@ export const Answer = z
   .object({
     invitation_id: outputId('invitation'),
     event_id: outputId('event'),
+    org_id: outputId('organization').meta({ description: 'Of the event' }),
     status: z.enum(['accepted', 'declined']).meta({ id: 'AnsweredInvitationState' }),
     responded_at: outputTime(),
   })
@@ -197,6 +198,7 @@ export const Answer = z
 export const toAnswer = (row: Awaited<ReturnType<typeof answerInvitation>>): z.input<typeof Answer> => ({
   invitation_id: row.id,
   event_id: row.eventId,
+  org_id: row.orgId,
   status: row.status === 'accepted' ? 'accepted' : 'declined',
   responded_at: timestamp(row.respondedAt),
 })
@@ -204,6 +206,7 @@ export const toAnswer = (row: Awaited<ReturnType<typeof answerInvitation>>): z.i
 export const answerExample: z.output<typeof Answer> = {
   invitation_id: exampleId('invitation'),
   event_id: exampleId('event'),
+  org_id: exampleId('organization'),
   status: 'accepted',
   responded_at: '2026-11-21T09:30:00.000Z',
 }
