@@ -196,8 +196,14 @@ export function browserName(agent = navigator.userAgent) {
   return [find(BROWSERS) ?? 'Browser', find(SYSTEMS)].filter(Boolean).join(' on ')
 }
 
-export async function signIn(email, password) {
-  const { response } = await send('POST', '/api/auth/login', { email, password, device_name: browserName() })
+/** Throws MFA_REQUIRED where the account has a second factor, see `completeSignIn`. */
+export const signIn = (email, password) => begin('/api/auth/login', { email, password })
+
+/** `challenge` is the `challenge_id` that MFA_REQUIRED has among its `details`. */
+export const completeSignIn = (challenge, code) => begin('/api/auth/login/mfa', { challenge_id: challenge, code })
+
+async function begin(path, credentials) {
+  const { response } = await send('POST', path, { ...credentials, device_name: browserName() })
   if (!response.ok) throw await refusalOf(response)
   keep((await bodyOf(response)).data)
 }
