@@ -63,7 +63,12 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     if (isIdentified) Object.assign(state, { userId: actor.userId, sessionId: actor.sessionId })
     const caller = { ip: clientAddress(req), userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
-    await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted }))
+    await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted })).catch(
+      async (error: unknown) => {
+        if (isUnauthorized(error)) await options.limits?.noteRefused(limitOf(route), caller)
+        throw error
+      },
+    )
   }
 }
 
@@ -99,6 +104,8 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
   }
 }
 
+const isUnauthorized = (error: unknown) => error instanceof Problem && error.code === 'UNAUTHORIZED'
+
 /** A refused request counts against its address: requests with no token or a guessed one must stay cheap to refuse. */
 async function identify(
   { closedToo }: Route,
@@ -109,8 +116,7 @@ async function identify(
   try {
     return await authenticate(req.get('authorization'), askedBy(req, res, closedToo))
   } catch (error) {
-    const isRefusal = error instanceof Problem && error.code === 'UNAUTHORIZED'
-    if (isRefusal) await limits?.takeUnauthorized({ ip: clientAddress(req), userId: '' }, res)
+    if (isUnauthorized(error)) await limits?.takeUnauthorized({ ip: clientAddress(req), userId: '' }, res)
     throw error
   }
 }

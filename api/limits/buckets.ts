@@ -4,6 +4,8 @@ export interface Buckets {
   take(key: string): Standing
   /** As it is, taking nothing: nothing is refused. */
   look(key: string): Standing
+  /** Whether a token could be taken, taking none. */
+  peek(key: string): Standing
   /** Number of keys in memory. */
   size(): number
 }
@@ -41,6 +43,12 @@ export function openBuckets(limit: ScaledLimit, now: () => number, mostKeys = MA
     look(key) {
       const { standing } = takeToken(limit, fullAt.get(key), now())
       return { ...standing, retryAfterMs: 0 }
+    },
+    peek(key) {
+      const at = now()
+      const { standing } = takeToken(limit, fullAt.get(key), at)
+      if (standing.retryAfterMs > 0) return standing
+      return { ...standing, remaining: standing.remaining + 1, resetMs: Math.max(0, (fullAt.get(key) ?? at) - at) }
     },
     size: () => fullAt.size,
   }

@@ -21,6 +21,11 @@ export interface LimitRules {
    * A request that is refused, and one that is answered from memory, counts only against `limits`.
    */
   done?: Readonly<Record<string, Limit & { per: 'caller' }>>
+  /**
+   * What may be refused with UNAUTHORIZED, by their names in the header. A request passes while fewer were, and counts once it
+   * is refused: those that are under way at the same time may exceed it.
+   */
+  refused?: Readonly<Record<string, Limit & { per: 'address' }>>
   /** Counted exactly, over all replicas, in Postgres. Each replica counts the others separately. */
   shared?: true
   /** Requests of one user that one replica serves at the same time. */
@@ -59,11 +64,16 @@ const OPERATIONS = {
   'single-upload': { ...one('single-upload', { quota: 3000, seconds: TEN_MINUTES, per: 'caller' }), atOnce: 12 },
   'upload-init': one('upload-init', { quota: 1000, seconds: HOUR, per: 'caller' }),
   chunk: { ...one('chunk', { quota: 1200, seconds: MINUTE, per: 'caller' }), atOnce: 6 },
+  /**
+   * Sign-ins. Guests of a party are behind one address, and a second factor is a request of its own: the address has a wide
+   * limit, and what is limited strictly are those that are refused, and those that name one account.
+   */
   login: {
     shared: true,
+    // Before accounts are counted, so that a client that names many of them cannot fill the table of counters.
+    refused: { 'login-refused': { quota: 100, seconds: HOUR, per: 'address' } },
     limits: {
-      // First, so that a client that names many accounts cannot fill the table of counters.
-      'login-address': { quota: 100, seconds: HOUR, per: 'address' },
+      'login-address': { quota: 120, seconds: MINUTE, per: 'address' },
       login: { quota: 5, seconds: MINUTE, per: 'account' },
       'login-hour': { quota: 20, seconds: HOUR, per: 'account' },
     },

@@ -20,6 +20,8 @@ export interface Limits {
    * stay locked until the transaction ends: call it last.
    */
   takeDone(name: LimitClass, caller: Caller, tx: Tx, res: ServerResponse): Promise<void>
+  /** Counts a request that was refused with UNAUTHORIZED, in a class that limits those. Refuses nothing. */
+  noteRefused(name: LimitClass, caller: Caller): Promise<void>
   /** Counts a request whose token was missing or refused. */
   takeUnauthorized(caller: Caller, res: ServerResponse): Promise<void>
 }
@@ -54,9 +56,11 @@ export function openLimits(o: LimitsOptions): Limits | undefined {
       const it = named(name)
       it.enter(caller, res)
       await it.count(it.early, caller, res)
+      await it.lookRefused(caller, res)
     },
     takeForAccount: (name, caller, res) => named(name).count(named(name).late, caller, res),
     takeDone: (name, caller, tx, res) => named(name).countDone(caller, tx, res),
+    noteRefused: (name, caller) => named(name).noteRefused(caller),
     takeUnauthorized: (caller, res) => unauthorized.count(unauthorized.early, caller, res),
   }
 }
@@ -67,14 +71,20 @@ interface Counter {
   take(key: string, caller: Caller): Standing | Promise<Standing>
 }
 
+interface RefusedCounter extends Counter {
+  /** Where the key stands, counting nothing. */
+  look(key: string): Standing | Promise<Standing>
+}
+
 type OpenClass = ReturnType<typeof openClass>
 
 function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
   const scaledAll = (all: Readonly<Record<string, Limit>> = {}) =>
     Object.fromEntries(Object.entries(all).map(([name, limit]) => [name, scaled(limit, o.factor)]))
-  const [limits, done] = [scaledAll(rules.limits), scaledAll(rules.done)]
+  const [limits, done, refused] = [scaledAll(rules.limits), scaledAll(rules.done), scaledAll(rules.refused)]
+  const refusals = Object.entries(refused).map(([name, limit]) => openRefusedCounter(name, limit, rules, o))
   const counters = Object.entries(limits).map(([name, limit]) => openCounter(name, limit, rules, o))
-  const policy = policyHeader({ ...limits, ...done })
+  const policy = policyHeader({ ...limits, ...done, ...refused })
   const slots = openSlotsByKey(scaledAtOnce(rules, o.factor))
 
   function refuse(ms: number): never {
@@ -112,6 +122,14 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
       }
     },
 
+    async lookRefused(caller: Caller, res: ServerResponse): Promise<void> {
+      for (const { name, limit, look } of refusals) settle(name, await look(keyOf(limit.per, caller)), res)
+    },
+
+    async noteRefused(caller: Caller): Promise<void> {
+      for (const { limit, take } of refusals) await take(keyOf(limit.per, caller), caller)
+    },
+
     async countDone(caller: Caller, tx: Tx, res: ServerResponse): Promise<void> {
       for (const [name, { quota, seconds }] of Object.entries(done)) {
         const { taken, msLeft } = await addPoints(tx, { name, key: callerKey(caller), points: 1, seconds })
@@ -131,20 +149,36 @@ function openCounter(name: string, limit: ScaledLimit, rules: LimitRules, o: Lim
   if (limit.per === 'accounts') return { name, limit, take: countedOnce(limit, buckets, o.now) }
   if (!rules.shared) return { name, limit, take: buckets.take }
   const askPostgres = o.shared.counter(name, limit)
-  const windows = openWindowEnds(o.now)
+  return { name, limit, take: bothOf(buckets.take, askPostgres, openWindowEnds(o.now)) }
+}
+
+function openRefusedCounter(name: string, limit: ScaledLimit, rules: LimitRules, o: LimitsOptions): RefusedCounter {
+  const buckets = openBuckets(limit, o.now)
+  if (!rules.shared) return { name, limit, take: buckets.take, look: buckets.peek }
+  const [askPostgres, windows] = [o.shared.counter(name, limit), openWindowEnds(o.now)]
   return {
     name,
     limit,
-    async take(key) {
-      const here = buckets.take(key)
-      // The bucket refills before the window in Postgres ends: a client told so would only be refused again.
-      if (here.retryAfterMs > 0) return notBefore(here, windows.leftMs(key))
-      const everywhere = await askPostgres(key)
-      if (everywhere) windows.note(key, everywhere.resetMs)
-      return everywhere ? stricter(here, everywhere) : here
-    },
+    take: bothOf(buckets.take, askPostgres, windows),
+    look: bothOf(buckets.peek, askPostgres.look, windows),
   }
 }
+
+/** Of this process and of Postgres, what is stricter. */
+const bothOf =
+  (
+    ofProcess: (key: string) => Standing,
+    ofPostgres: (key: string) => Promise<Standing | undefined>,
+    windows: ReturnType<typeof openWindowEnds>,
+  ) =>
+  async (key: string): Promise<Standing> => {
+    const here = ofProcess(key)
+    // The bucket refills before the window in Postgres ends: a client told so would only be refused again.
+    if (here.retryAfterMs > 0) return notBefore(here, windows.leftMs(key))
+    const everywhere = await ofPostgres(key)
+    if (everywhere) windows.note(key, everywhere.resetMs)
+    return everywhere ? stricter(here, everywhere) : here
+  }
 
 /** Takes a token for an account that the address has not named for a while. An account that was refused is not known. */
 function countedOnce(limit: ScaledLimit, buckets: Buckets, now: () => number): Counter['take'] {

@@ -9,7 +9,13 @@ import type { ScaledLimit, Standing } from './policy.ts'
 
 export interface SharedCounters {
   /** Counts one request under a key. Undefined if Postgres does not respond in time. */
-  counter(name: string, limit: ScaledLimit): (key: string) => Promise<Standing | undefined>
+  counter(name: string, limit: ScaledLimit): SharedCounter
+}
+
+export interface SharedCounter {
+  (key: string): Promise<Standing | undefined>
+  /** Where the key stands, counting nothing: refused if its quota is used up. */
+  look(key: string): Promise<Standing | undefined>
 }
 
 export interface SharedOptions {
@@ -49,14 +55,22 @@ export function openSharedCounters(o: SharedOptions): SharedCounters {
         clearExpiredByTimeout: !isTidied,
       })
       isTidied = true
-      return async (key) => {
+      const asked = async (work: () => Promise<Standing>): Promise<Standing | undefined> => {
         if (now() < askAgainAt) return undefined
         try {
-          return standingOf(await inTime(limiter.consume(keyOf(key)), timeoutMs))
+          return await inTime(work(), timeoutMs)
         } catch (error) {
           return error instanceof RateLimiterRes ? refusalOf(error) : away(error)
         }
       }
+      return Object.assign((key: string) => asked(async () => standingOf(await limiter.consume(keyOf(key)))), {
+        look: (key: string) =>
+          asked(async () => {
+            const found = await limiter.get(keyOf(key))
+            if (!found) return { retryAfterMs: 0, remaining: quota, resetMs: 0 }
+            return found.remainingPoints > 0 ? standingOf(found) : refusalOf(found)
+          }),
+      })
     },
   }
 }

@@ -1,13 +1,16 @@
 // A process of its own: the platform takes its settings from the environment.
+import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import t from 'tap'
-import { aPerson, startTestApi } from '../support/api.ts'
+import { aPerson, startApiOn, startTestApi } from '../support/api.ts'
+import { ask } from '../support/ask.ts'
 import { noBrowser, openBrowser } from '../support/browser.ts'
 import { anEvent } from '../support/events.ts'
 import { invitationWorld } from '../support/invitations.ts'
+import { aMember } from '../support/organizations.ts'
 
 /** The landing page as an installation without an app serves it. `SCREENSHOTS=folder` keeps what it looked like. */
 const skip = noBrowser ?? false
@@ -18,6 +21,18 @@ const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.
 // Without one every test is skipped.
 const browser = (skip ? undefined : await openBrowser()) as Browser
 t.teardown(() => browser?.close())
+
+/** The same installation, where an invitation makes no one a member. */
+const guestsOnly = await startApiOn(t, {
+  ...{ database: api.database, identity: api.identity },
+  settings: {
+    AUTH_TOKEN_URL: api.identity.tokenUrl,
+    AUTH_CLIENT_ID: 'keepsake',
+    AUTH_CLIENT_SECRET: 'a client secret of the tests',
+    LINK_KEYS: JSON.stringify(api.config.LINK_KEYS),
+    JOIN_ORG_ON_ACCEPT: 'false',
+  },
+})
 
 const at = await anEvent(api, {
   org: api.org,
@@ -155,6 +170,78 @@ t.test('it answers for the person it names, not for one who signs in elsewhere',
   await page.getByRole('button', { name: 'Accept' }).click()
   await page.getByRole('heading', { name: 'You’re in!' }).waitFor()
   t.strictSame([sent, await world.isMember(first), await world.isMember(second)], [1, false, true])
+})
+
+t.test('an account with a second factor answers as well', { skip }, async (t) => {
+  const [guest, asked] = [await aPerson(api), await world.invite(at)]
+  const account = { email: `${guest.id}@example.org`, password: 'correct horse', code: '287082' }
+  api.identity.account({ sub: guest.id, ...account })
+  const page = await browser.newPage()
+  t.teardown(() => page.close())
+  await page.goto(`${origin}/i/${asked.slug}#t=${asked.token}`)
+  await page.getByLabel('E-mail').fill(account.email)
+  await page.getByLabel('Password').fill(account.password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByLabel('Code').waitFor()
+  t.equal(await page.getByRole('alert').count(), 0)
+  t.equal(await page.evaluate('document.activeElement.id'), 'code')
+  await page.getByRole('button', { name: 'Start over' }).click()
+  await page.getByLabel('Password').waitFor()
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByLabel('Code').fill('000000')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByText('The code is wrong, or the time to enter it is over.').waitFor()
+  await page.getByLabel('Code').fill(account.code)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: 'Accept' }).click()
+  await page.getByRole('heading', { name: 'You’re in!' }).waitFor()
+  t.ok(await world.isMember(guest))
+})
+
+t.test('a guest is told that they are one, and a member is not', { skip }, async (t) => {
+  for (const [who, isGuest] of [
+    [await aPerson(api), true],
+    [await aMember(api, world.orgId), false],
+  ] as const) {
+    const asked = await world.invite(at, { uuid: who.wireId })
+    const account = { email: `${who.id}@example.org`, password: 'correct horse' }
+    api.identity.account({ sub: who.id, ...account })
+    const page = await browser.newPage()
+    t.teardown(() => page.close())
+    await page.goto(`${new URL(guestsOnly.publicUrl).origin}/i/${asked.slug}#t=${asked.token}`)
+    await page.getByLabel('E-mail').fill(account.email)
+    await page.getByLabel('Password').fill(account.password)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('button', { name: 'Accept' }).click()
+    for (const when of ['at once', 'after a reload']) {
+      await page.getByRole('heading', { name: 'You’re in!' }).waitFor()
+      t.equal(/You are its guest/.test((await page.locator('#result-text').textContent()) ?? ''), isGuest, when)
+      await page.reload()
+    }
+  }
+})
+
+t.test('“Not you?” signs out this browser, and all devices only where one cannot end alone', { skip }, async (t) => {
+  for (const [claims, isAlone] of [
+    [() => ({ sid: randomUUID() }), true],
+    [() => ({}), false],
+  ] as const) {
+    const [guest, asked] = [await aPerson(api), await world.invite(at)]
+    const account = { email: `${guest.id}@example.org`, password: 'correct horse' }
+    api.identity.account({ sub: guest.id, ...account, claims })
+    const phone = await ask(api.port, { method: 'POST', path: '/v1/api/auth/login', body: account })
+    const page = await browser.newPage()
+    t.teardown(() => page.close())
+    await page.goto(`${origin}/i/${asked.slug}#t=${asked.token}`)
+    await page.getByLabel('E-mail').fill(account.email)
+    await page.getByLabel('Password').fill(account.password)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('button', { name: 'Not you?' }).click()
+    await page.getByText('Sign in to answer.').waitFor()
+    t.equal(await page.getByText('You are signed out on all your devices').isVisible(), !isAlone)
+    const headers = { authorization: `Bearer ${phone.json.data.access_token}` }
+    t.equal((await ask(api.port, { path: '/v1/api/users/me', headers })).status, isAlone ? 200 : 401)
+  }
 })
 
 t.test('a guest who is no member signs in and answers on the page, and the host sees it', { skip }, async (t) => {

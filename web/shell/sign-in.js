@@ -1,4 +1,4 @@
-import { signIn } from '../lib/api.js'
+import { completeSignIn, signIn } from '../lib/api.js'
 import { html, useEffect, useRef, useState } from '../lib/html.js'
 import { Avatar, Problem } from '../lib/parts.js'
 import { announce } from '../lib/toast.js'
@@ -18,11 +18,23 @@ export async function loadDirectory() {
   return { accounts, hasOutbox }
 }
 
-/** Asks for an account, and calls `then()` when the person is signed in. `wanted` is signed in at once. */
+/** After `signOut()` has ended the sessions of all devices. */
+export const SIGNED_OUT_EVERYWHERE = 'You are signed out on all your devices: the sign-in service cannot end one alone.'
+
+/** What a second factor is sent with, where the API asks for one. Not every identity provider lets it be sent here. */
+const challengeOf = ({ code, details }) =>
+  code === 'MFA_REQUIRED' ? details?.find(({ challenge_id }) => challenge_id)?.challenge_id : undefined
+
+/**
+ * Asks for an account, and for a code where it has a second factor. Calls `then()` when the person is signed in. `wanted` is
+ * signed in at once.
+ */
 export function SignIn({ accounts, wanted, then, isDemo = true, children }) {
   const first = wanted ?? accounts[0]
   const [email, setEmail] = useState(first?.email ?? '')
   const [password, setPassword] = useState(first?.password ?? '')
+  const [challenge, setChallenge] = useState()
+  const [code, setCode] = useState('')
   const [problem, setProblem] = useState()
   const [isBusy, setBusy] = useState(false)
   const field = useRef()
@@ -35,20 +47,42 @@ export function SignIn({ accounts, wanted, then, isDemo = true, children }) {
     setBusy(true)
     setProblem(undefined)
     try {
-      await signIn(email, password)
+      await (challenge ? completeSignIn(challenge, code) : signIn(email, password))
       await then()
     } catch (error) {
-      const isWrong = error.status === 401 || error.status === 400
-      setProblem(isWrong ? 'The e-mail address or the password is wrong.' : error.message)
+      const next = challengeOf(error)
+      if (next) setChallenge(next)
+      else setProblem(wordsOf(error, challenge))
+      setCode('')
       setBusy(false)
       field.current?.focus()
     }
+  }
+  function startOver() {
+    setChallenge(undefined)
+    setCode('')
+    setProblem(undefined)
   }
   useEffect(() => {
     // What was said to the person before.
     announce('')
     if (wanted) void enter()
   }, [])
+  useEffect(() => {
+    if (challenge) field.current?.focus()
+  }, [challenge])
+  if (challenge)
+    return html`
+      <form class="sign-in-form" novalidate onSubmit=${enter}>
+        ${children}
+        <p>Your account has a second factor.</p>
+        <label class="field" for="code">Code
+          <input ref=${field} id="code" name="code" autocomplete="one-time-code" autocapitalize="none" spellcheck="false" maxlength="64" required value=${code} onInput=${(event) => setCode(event.target.value)} />
+        </label>
+        <${Problem} text=${problem} />
+        <button class="button primary wide" type="submit" disabled=${isBusy}>Sign in</button>
+        <button class="button quiet wide" type="button" disabled=${isBusy} onClick=${startOver}>Start over</button>
+      </form>`
   return html`
     <form class="sign-in-form" novalidate onSubmit=${enter}>
       ${children}
@@ -77,6 +111,13 @@ export function SignIn({ accounts, wanted, then, isDemo = true, children }) {
       <button class="button primary wide" type="submit" disabled=${isBusy}>Sign in</button>
       ${accounts.length === 0 && isDemo && html`<p class="muted small">${hint()}</p>`}
     </form>`
+}
+
+function wordsOf(error, challenge) {
+  if (error.status !== 401 && error.status !== 400) return error.message
+  return challenge
+    ? 'The code is wrong, or the time to enter it is over.'
+    : 'The e-mail address or the password is wrong.'
 }
 
 /** A key that shows no accounts is of an earlier start: every start makes a new one. */

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import type { EventRow } from '../../db/schema/events.ts'
 import { Can } from '../../permissions/can.ts'
 import type { Now } from '../../permissions/permit.ts'
+import { isPublicAddress, PUBLIC_ADDRESS } from '../../requests/mail-address.ts'
 import {
   bodyId,
   EXAMPLE_ID,
@@ -34,9 +35,14 @@ type NullableSchema = { anyOf?: object[] }
 /** Whom to invite: exactly one of three. */
 export const NewInvitation = z
   .object({
-    email: z.email('is not an e-mail address').max(254).nullish(),
+    // What the sender of mails takes, and no less: a person whose address is refused here is not invited.
+    email: text(3, 254)
+      .refine(isPublicAddress, 'is not an e-mail address')
+      .meta({ format: 'email', pattern: PUBLIC_ADDRESS })
+      .nullish(),
     phone_number: z
       .string()
+      .trim()
       .regex(/^\+[1-9][0-9]{6,14}$/, 'is not a phone number like +491701234567 (E.164)')
       .nullish()
       .meta({ example: '+491701234567', description: 'E.164' }),
@@ -189,6 +195,7 @@ export const Answer = z
   .object({
     invitation_id: outputId('invitation'),
     event_id: outputId('event'),
+    org_id: outputId('organization').meta({ description: 'Of the event' }),
     status: z.enum(['accepted', 'declined']).meta({ id: 'AnsweredInvitationState' }),
     responded_at: outputTime(),
   })
@@ -197,6 +204,7 @@ export const Answer = z
 export const toAnswer = (row: Awaited<ReturnType<typeof answerInvitation>>): z.input<typeof Answer> => ({
   invitation_id: row.id,
   event_id: row.eventId,
+  org_id: row.orgId,
   status: row.status === 'accepted' ? 'accepted' : 'declined',
   responded_at: timestamp(row.respondedAt),
 })
@@ -204,6 +212,7 @@ export const toAnswer = (row: Awaited<ReturnType<typeof answerInvitation>>): z.i
 export const answerExample: z.output<typeof Answer> = {
   invitation_id: exampleId('invitation'),
   event_id: exampleId('event'),
+  org_id: exampleId('organization'),
   status: 'accepted',
   responded_at: '2026-11-21T09:30:00.000Z',
 }

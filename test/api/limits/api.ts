@@ -75,8 +75,9 @@ t.test('one address cannot fill the audit log, whatever accounts it names', asyn
     answers.push(...(await Promise.all(some)))
   }
   const passed = answers.filter((a) => a.status === 401).length
-  // On a machine so busy that Postgres does not answer in time, one more comes back every 36 seconds.
-  t.ok(passed < 105, `${passed} of 300`)
+  // Those that are under way together with the hundredth pass. On a machine so busy that Postgres does not answer in time,
+  // one more comes back every 36 seconds.
+  t.ok(passed < 105 + AT_ONCE, `${passed} of 300`)
   t.ok(passed + late >= 100, `${passed} of 300, ${late} late`)
   const busy = answers.filter((a) => a.status === 503).length
   t.ok(busy <= late, 'only after a wait')
@@ -86,8 +87,34 @@ t.test('one address cannot fill the audit log, whatever accounts it names', asyn
   const missing = api.logged.filter(({ msg }) => msg === 'could not record a refused sign-in').length
   t.strictSame([asked, Number(await auditRows()) + missing], [before + passed, before + passed])
   const { rows } = await database.admin.query('select from rate_limits')
-  // Three for each account that was let through, less the shared one of the address.
-  t.ok(rows.length <= 2 * 107 + 3, 'nor the table of counters')
+  // Two for each account that was let through, and those of the addresses.
+  t.ok(rows.length <= 2 * (107 + AT_ONCE) + 4, 'nor the table of counters')
+})
+
+t.test('guests of a party sign in behind one address, each with a second factor', async (t) => {
+  const venue = await startApiOn(t, {
+    ...{ database, identity },
+    settings: { ...settings, AUTH_TOKEN_URL: identity.tokenUrl },
+  })
+  const refusedRows = async () =>
+    (await database.admin.query(`select key, points from rate_limits where key like 'login-refused:%' order by key`))
+      .rows
+  const before = await refusedRows()
+  const headers = { 'x-forwarded-for': '198.51.100.8' }
+  const statuses: number[] = []
+  for (let n = 0; n < 55; n++) {
+    const account = { email: `guest${n}@example.org`, password: 'p' }
+    const sub = newUuid()
+    identity.account({ sub, ...account, code: '287082' })
+    const path = '/v1/api/auth/login'
+    const first = await ask(venue.port, { method: 'POST', path, headers, body: account })
+    const challenge_id = first.json.error.details?.[0].challenge_id
+    const body = { challenge_id, code: '287082' }
+    const second = await ask(venue.port, { method: 'POST', path: `${path}/mfa`, headers, body })
+    statuses.push(first.status, second.status)
+  }
+  t.strictSame(new Set(statuses), new Set([422, 200]))
+  t.strictSame(await refusedRows(), before, 'none of them counts as refused')
 })
 
 const refresh = (refresh_token: string, ip: string) =>

@@ -68,14 +68,25 @@ t.test('a route names an account where its class counts by account, and nowhere 
   }
 })
 
+t.test(
+  'what a route names is short, however long the body is: the process keeps the keys of its counters',
+  async (t) => {
+    const body = { email: 'e'.repeat(320), challenge_id: 'c'.repeat(4096), refresh_token: 'r'.repeat(8192) }
+    for (const { account, operationId } of routes) {
+      if (account) t.ok(account(body, { slug: 'K7M2QX9A' }).length <= 320, operationId)
+    }
+  },
+)
+
 t.test('the numbers are those of the decisions', async (t) => {
   const said = Object.fromEntries(
-    Object.entries(LIMIT_CLASSES).map(([name, { limits, done, shared, atOnce }]) => {
+    Object.entries(LIMIT_CLASSES).map(([name, { limits, done, refused, shared, atOnce }]) => {
       const said = ({ quota, seconds, burst, per }: Limit) =>
         `${quota}/${seconds}${burst ? ` burst ${burst}` : ''} ${per}`
       const numbers = [
         ...Object.values(limits).map(said),
         ...Object.values(done ?? {}).map((limit) => `${said(limit)} done`),
+        ...Object.values(refused ?? {}).map((limit) => `${said(limit)} refused`),
       ]
       return [name, [...numbers, ...(shared ? ['shared'] : []), ...(atOnce ? [`${atOnce} at once`] : [])].join(', ')]
     }),
@@ -88,7 +99,7 @@ t.test('the numbers are those of the decisions', async (t) => {
     'single-upload': '3000/600 caller, 12 at once',
     'upload-init': '1000/3600 caller',
     chunk: '1200/60 caller, 6 at once',
-    login: '100/3600 address, 5/60 account, 20/3600 account, shared',
+    login: '120/60 address, 5/60 account, 20/3600 account, 100/3600 address refused, shared',
     refresh: '3000/60 burst 600 address, 30/60 account',
     provider: '6000/60 burst 1000 address',
     comment: '30/60 caller',

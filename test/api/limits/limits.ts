@@ -62,7 +62,11 @@ const routes: Route[] = [
     limit: 'login',
     body: z.object({ email: z.string() }),
     account: (body) => body.email,
-    handle: done,
+    problems: ['UNAUTHORIZED'],
+    handle: ({ body }) => {
+      if (body.email.startsWith('guess')) throw new Problem('UNAUTHORIZED', 'no')
+      return done()
+    },
   }),
   route({
     ...common,
@@ -246,12 +250,18 @@ t.test('above the cap on bodies a request is told to come back, and documents ar
   t.equal((await put()).status, 204)
 })
 
-t.test('sign-ins are counted by address and account, and by address alone', async (t) => {
+t.test('sign-ins are counted by address and account, and refused ones by address alone', async (t) => {
   const server = await serve(t)
   const ann = () => login(server, 'ann@example.org', '198.51.100.1')
   const first = await ann()
-  t.equal(first.headers['ratelimit'], '"login-address";r=99;t=3600, "login";r=4;t=60, "login-hour";r=19;t=3600')
-  t.equal(first.headers['ratelimit-policy'], '"login-address";q=100;w=3600, "login";q=5;w=60, "login-hour";q=20;w=3600')
+  t.equal(
+    first.headers['ratelimit'],
+    '"login-address";r=119;t=60, "login-refused";r=100;t=0, "login";r=4;t=60, "login-hour";r=19;t=3600',
+  )
+  t.equal(
+    first.headers['ratelimit-policy'],
+    '"login-address";q=120;w=60, "login";q=5;w=60, "login-hour";q=20;w=3600, "login-refused";q=100;w=3600',
+  )
   const more = await many(10, ann)
   t.equal(more.passed, 4)
   // The bucket of the process has another token after 12 s, the window in Postgres ends after a minute.
@@ -260,11 +270,37 @@ t.test('sign-ins are counted by address and account, and by address alone', asyn
   t.equal((await login(server, 'ann@example.org', '198.51.100.2')).status, 204, 'from elsewhere')
   t.equal((await login(server, 'bob@example.org', '198.51.100.1')).status, 204, 'another account')
   let n = 0
-  const { passed } = await many(120, () => login(server, `guess${n++}@example.org`, '198.51.100.3'))
+  const guess = (at = server) => login(at, `guess${n++}@example.org`, '198.51.100.3')
+  const { passed, last } = await many(110, guess)
   t.equal(passed, 100)
+  t.match(last.headers['ratelimit'], '"login-refused";r=0;')
+  t.ok(Number(last.headers['retry-after']) > 3500, 'until the window ends')
+  const answer = await login(await serve(t), 'ann@example.org', '198.51.100.3')
+  t.equal(answer.status, 429, 'on another replica, with the right password as well')
   const { rows } = await database.admin.query('select key from rate_limits')
   t.ok(rows.length > 0)
   t.notMatch(JSON.stringify(rows), /example|198\.51/, 'nobody can be told from the table')
+})
+
+t.test('more guests of a party sign in behind one address than may be refused there', async (t) => {
+  const server = await serve(t)
+  let n = 0
+  const party = () => login(server, `guest ${n++}@example.org`, '198.51.100.5')
+  t.equal((await many(120, party)).passed, 120)
+  const next = await party()
+  t.equal(next.status, 429)
+  t.ok(Number(next.headers['retry-after']) <= 60, 'in a minute again')
+  await database.admin.query(`delete from rate_limits where key like 'login-address:%'`)
+  server.time.now += 60_000
+  t.equal((await many(100, party)).passed, 100)
+})
+
+t.test('refused sign-ins of a replica without Postgres are counted there', async (t) => {
+  const pool = new pg.Pool({ connectionString: 'postgres://127.0.0.1:1/none' })
+  t.teardown(() => pool.end())
+  const server = await serve(t, { pool })
+  let n = 0
+  t.equal((await many(110, () => login(server, `guess${n++}@example.org`, '198.51.100.6'))).passed, 100)
 })
 
 t.test('sign-ins are counted over all replicas, exactly, whatever comes at once', async (t) => {

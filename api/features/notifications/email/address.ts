@@ -1,8 +1,4 @@
-/** One address as RFC 5321 writes it, without quotes and comments: no sign in it can begin another address or a command. */
-const LABEL = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
-const ADDRESS = new RegExp(`^[A-Za-z0-9.!#$%&'*+/=?^_\`{|}~-]{1,64}@${LABEL}(?:\\.${LABEL})*$`)
-
-export const isAddress = (text: string): boolean => text.length <= 254 && ADDRESS.test(text)
+import { isAddress } from '../../../requests/mail-address.ts'
 
 export interface Sender {
   name: string

@@ -27,7 +27,8 @@ async function aGuest(at: MadeEvent): Promise<Person> {
   const guest = await aPerson(api)
   await database.admin.query('update users set display_name = $2 where id = $1', [guest.id, 'Gus'])
   const made = await world.invite(at, { uuid: guest.wireId })
-  t.equal((await world.respond(guest, made, {})).status, 200)
+  const { status, data } = await world.respond(guest, made, {})
+  t.match([status, data], [200, { event_id: at.wireId, org_id: org, status: 'accepted' }])
   return guest
 }
 const inEvent = (at: MadeEvent, below = '') => `/api/orgs/${org}/events/${at.wireId}${below}`

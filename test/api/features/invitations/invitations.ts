@@ -104,7 +104,9 @@ t.test('an invitation has exactly one invitee', async (t) => {
     { email: 'x' },
     { email: 'a@b' },
     { email: `${'a'.repeat(250)}@example.org` },
-    { email: 'ann@example.org\n' },
+    { email: 'ann@example.org\nbob@example.org' },
+    { email: 'Ann <ann@example.org>' },
+    { email: 'ann@example.org, bob@example.org' },
     { email: 'ann@exam\0ple.org' },
     { phone_number: '0170 1234567' },
     { phone_number: '+0170123456' },
@@ -120,6 +122,20 @@ t.test('an invitation has exactly one invitee', async (t) => {
     const { status, code } = await world.tryInvite(at, json)
     t.strictSame([status, code], [400, 'VALIDATION_ERROR'], JSON.stringify(json))
   }
+  for (const address of [
+    ...[
+      'ivan@xn--e1afmkfd.xn--p1ai',
+      'a&b@example.org',
+      'first/last@example.org',
+      'bob=tag@example.org',
+      "x'@example.org",
+    ],
+    ...[' bob@example.org', 'bob.b@example.org \n'],
+  ]) {
+    t.equal((await world.row(await world.invite(at, { email: address }))).email, address.trim())
+  }
+  const { phone_number } = await world.row(await world.invite(at, { phone_number: ' +491701234568 ' }))
+  t.equal(phone_number, '+491701234568')
   const unknown = await world.tryInvite(at, { uuid: formatId('user', newUuid()) })
   t.strictSame([unknown.status, unknown.body.error.details[0].field], [404, 'body.uuid'])
   const nothing = { email: null, phone_number: null, uuid: null }

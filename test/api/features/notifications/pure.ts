@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Outcome } from '../../../../api/features/notifications/channel.ts'
-import { isAddress, parseSender } from '../../../../api/features/notifications/email/address.ts'
+import { parseSender } from '../../../../api/features/notifications/email/address.ts'
 import { emailPart } from '../../../../api/features/notifications/email/channel.ts'
 import { outcomeOf } from '../../../../api/features/notifications/email/nodemailer.ts'
 import { isTo } from '../../../../api/features/notifications/erasure.ts'
@@ -22,6 +22,7 @@ import {
   readUnsubscribeToken,
   unsubscribeToken,
 } from '../../../../api/features/notifications/unsubscribe-token.ts'
+import { isAddress, isPublicAddress } from '../../../../api/requests/mail-address.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { loadConfig } from '../../../../lib/runtime/config.ts'
 import { LINK_KEYS } from '../../../support/notifications.ts'
@@ -127,6 +128,8 @@ t.test('one address and nothing else', async (t) => {
   ]) {
     t.notOk(isAddress(text), text)
   }
+  for (const text of ['a@b', 'a.b@c', 'ü@example.org']) t.notOk(isPublicAddress(text), text)
+  t.ok(isPublicAddress('a@b.example'))
   t.strictSame(parseSender('Keepsake <a@example.org>'), { name: 'Keepsake', address: 'a@example.org' })
   t.strictSame(parseSender('a@example.org'), { name: '', address: 'a@example.org' })
   t.equal(parseSender('Keepsake <a@example.org>, b@example.org'), undefined)
