@@ -18,6 +18,7 @@ const isArriving = (m) => m.upload_status === 'processing' && !m.captured_at
 function newLibrary(org) {
   const timeline = newTimeline()
   const arriving = new Map()
+  let looks = 0
   const listeners = new Set()
   /** Where the window was, and whether the months have been asked for. */
   const self = { org, scroll: 0, isKnown: false, onTaken: new Set() }
@@ -27,7 +28,10 @@ function newLibrary(org) {
   const sorted = {
     ...timeline,
     receive(start, page) {
-      for (const m of page.media) if (isArriving(m)) arriving.set(m.media_id, m)
+      for (const m of page.media) {
+        if (isArriving(m)) arriving.set(m.media_id, m)
+        else arriving.delete(m.media_id)
+      }
       timeline.receive(start, page, isArriving)
     },
   }
@@ -36,13 +40,15 @@ function newLibrary(org) {
 
   /** The newest state of a media item. */
   function take(m) {
+    // Also one that is still arriving goes to the end: its next look comes after those of the others.
+    arriving.delete(m.media_id)
     if (isArriving(m)) arriving.set(m.media_id, m)
-    else {
-      arriving.delete(m.media_id)
-      timeline.put(m)
-    }
+    else timeline.put(m)
     for (const tell of [...self.onTaken]) tell(m)
   }
+
+  /** The newest first, as they are shown. */
+  const waiting = () => [...arriving.values()].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
 
   function drop(id) {
     if (!arriving.delete(id)) timeline.drop(id)
@@ -70,7 +76,10 @@ function newLibrary(org) {
     for (const m of latest.media) take(m)
     const known = new Set(latest.media.map((m) => m.media_id))
     const isBusy = (m) => m && m.upload_status === 'processing' && !known.has(m.media_id)
-    const watched = [...arriving.values(), ...onScreen.map((id) => timeline.find(id))].filter(isBusy).slice(0, WATCHED)
+    // The conversion begins with the oldest. A dozen long videos among them must not hide what is done behind them: every
+    // other look asks about those that were asked about longest ago.
+    const inOrder = looks++ % 2 === 0 ? waiting().reverse() : [...arriving.values()]
+    const watched = [...inOrder, ...onScreen.map((id) => timeline.find(id))].filter(isBusy).slice(0, WATCHED)
     for (const m of watched) await refresh(m).catch(() => {})
     // The API counts under the month of the upload what has yet to find its own.
     const early = groupBy([...arriving.values()], monthOf)
@@ -86,7 +95,7 @@ function newLibrary(org) {
   }
 
   function neighbour(id, step) {
-    const list = [...arriving.values()]
+    const list = waiting()
     const at = list.findIndex((m) => m.media_id === id)
     const first = timeline.months()[0]
     if (at >= 0 && list[at + step]) return { item: list[at + step] }
@@ -104,13 +113,10 @@ function newLibrary(org) {
     load: (missing) => loader.load(missing),
     trim: (near) => timeline.trim(KEPT, near),
     months() {
-      const waiting = [...arriving.values()].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+      const items = waiting()
       const months = timeline.months().filter((month) => month.places > 0)
-      if (waiting.length === 0) return months
-      return [
-        { month: 'arriving', title: 'Just added', count: waiting.length, places: waiting.length, items: waiting },
-        ...months,
-      ]
+      if (items.length === 0) return months
+      return [{ month: 'arriving', title: 'Just added', count: items.length, places: items.length, items }, ...months]
     },
     subscribe(tell) {
       listeners.add(tell)
