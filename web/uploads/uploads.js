@@ -1,5 +1,6 @@
 import { html, useEffect, useReducer, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
+import { session } from '../lib/session.js'
 import { announce } from '../lib/toast.js'
 import { plural, seconds, size } from '../lib/words.js'
 import { chosen, droppedFiles } from './folder.js'
@@ -200,7 +201,9 @@ function useTold({ isBusy, sent, bytes, done, total, failed }) {
 function useWarning(isBusy) {
   useEffect(() => {
     if (!isBusy) return
-    const warn = (event) => event.preventDefault()
+    const of = session()?.id
+    // In another session the page must not stay: it shows one person and would act as another one.
+    const warn = (event) => session()?.id === of && event.preventDefault()
     addEventListener('beforeunload', warn)
     return () => removeEventListener('beforeunload', warn)
   }, [isBusy])
