@@ -44,7 +44,7 @@ export function uploadTo(organization, arrived) {
   onArrived = arrived
 }
 
-export const endUploads = () => queue.stop()
+export const endUploads = () => queue.end()
 
 function add(entries, to = org?.org_id) {
   if (entries.length === 0 || !to) return
@@ -153,7 +153,7 @@ function Row({ job }) {
       ${!isFailed && html`<progress max="100" value=${(job.sent / job.size) * 100} aria-label=${`Upload of ${job.name}`}></progress>`}
       <div class="actions">
         ${mayRetry(job) && html`<button class="button quiet" type="button" aria-label=${`Try again: ${job.name}`} onClick=${() => queue.retry((other) => other === job)}>Try again</button>`}
-        <button class="button quiet" type="button" aria-label=${`${end} ${job.name}`} onClick=${() => queue.cancel(job)}>${end}</button>
+        ${job.state !== 'canceling' && html`<button class="button quiet" type="button" aria-label=${`${end} ${job.name}`} onClick=${() => queue.cancel(job)}>${end}</button>`}
       </div>
     </li>`
 }
@@ -177,7 +177,8 @@ function skippedText(names) {
   return `Skipped, because only photos and videos can be added: ${some}${more}`
 }
 
-function rowText({ note, sent, size: whole }) {
+function rowText({ state, note, sent, size: whole }) {
+  if (state === 'canceling') return 'Canceling'
   if (note) return note
   return sent === whole ? 'Finishing' : `${size(sent)} of ${size(whole)} · ${Math.floor((sent / whole) * 100)} %`
 }
