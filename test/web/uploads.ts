@@ -165,7 +165,7 @@ t.test('a file whose merge has succeeded unnoticed is deleted when it is cancele
   let merges = 0
   const { run, one, made } = await merging(t, 'unnoticed.jpg', (call) => {
     if (call === 'DELETE upload/upl_1') return new Error('CONFLICT')
-    if (call === 'POST merge') return merges++ === 0 ? new Error('INTERNAL_ERROR') : { media_id: 'med_1' }
+    return merges++ === 0 ? new Error('INTERNAL_ERROR') : { media_id: 'med_1' }
   })
   await t.rejects(run, { code: 'INTERNAL_ERROR' })
   await one.cancel()
@@ -229,6 +229,43 @@ t.test('a few bodies are sent at once, so that other requests find a connection'
     await Promise.all(again),
     Array.from({ length: 5 }, () => 'sent'),
   )
+})
+
+t.test('a few bodies are sent at once by all tabs together', async (t) => {
+  const tab = (i: number) => import(`${new URL('../../web/uploads/turns.js', import.meta.url).href}?${i}`)
+  const tabs = await Promise.all([1, 2].map(tab))
+  const under: PromiseWithResolvers<string>[] = []
+  const begun = async (count: number) => {
+    while (under.length < count) await new Promise(setImmediate)
+    await new Promise(setImmediate)
+    return under.length
+  }
+  const work = () => {
+    const one = Promise.withResolvers<string>()
+    under.push(one)
+    return one.promise
+  }
+  const { signal } = new AbortController()
+  const stop = new AbortController()
+  const first = [0, 0, 0, 1].map((i) => tabs[i].inTurn(work, signal))
+  t.equal(await begun(4), 4)
+  const stopped = tabs[1].inTurn(work, stop.signal)
+  const others = [0, 1].map((i) => tabs[i].inTurn(work, signal))
+  stop.abort(new Error('cancelled'))
+  await t.rejects(stopped, { message: 'cancelled' })
+  t.equal(await begun(4), 4, 'the others wait, in whichever tab')
+  under[0]?.reject(new Error('lost'))
+  await t.rejects(first[0], { message: 'lost' })
+  t.equal(await begun(5), 5, 'one that has failed makes room')
+  under[3]?.resolve('sent')
+  t.equal(await begun(6), 6)
+  for (const one of under) one.resolve('sent')
+  await Promise.all([...first.slice(1), ...others])
+  const isFree = async () => {
+    const { held = [], pending = [] } = await navigator.locks.query()
+    return held.length + pending.length === 0
+  }
+  while (!(await isFree())) await new Promise(setImmediate)
 })
 
 t.test('a file that waits for its turn is not sent once another person has signed in', async (t) => {
