@@ -7,9 +7,10 @@ import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../
 import { hideToast } from '../lib/toast.js'
 import { openById } from '../library/open.js'
 import { forgetLibrary } from '../library/store.js'
-import { forgetUploads, rememberUploadsOf } from '../uploads/memory.js'
+import { rememberUploadsOf } from '../uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from '../uploads/uploads.js'
 import { closeViewer, forgetForward, unshown } from '../viewer/viewer.js'
+import { forgetPerson, GROUP } from './forget.js'
 import { Bar } from './frame.js'
 import { VIEWS } from './registry.js'
 import { SignIn } from './sign-in.js'
@@ -37,11 +38,8 @@ export function App({ accounts, hasOutbox, wanted, before, media }) {
     setMe(undefined)
   }
   const signOutHere = async () => {
-    endUploads()
-    forgetUploads()
-    localStorage.removeItem(GROUP)
+    forgetPerson()
     await signOut()
-    history.replaceState(null, '', location.pathname)
     leave()
   }
   useEffect(() => {
@@ -61,8 +59,6 @@ export function App({ accounts, hasOutbox, wanted, before, media }) {
     </main>`
 }
 
-/** The group that was shown last, in whichever tab. */
-const GROUP = 'keepsake.group'
 function shownBefore({ user_id, organizations }) {
   const [user, id] = JSON.parse(localStorage.getItem(GROUP) ?? '[]')
   return user === user_id ? organizations.find((o) => o.org_id === id) : undefined

@@ -41,7 +41,8 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   /** Whether all of that has been sent: it may arrive even if nothing waits for its answer. */
   let isSent = false
   let running
-  const note = (more) => remember(key, { ...recall(key), ...(pairId && { pairId }), ...more })
+  /** What comes after the person has left is kept for no other one. */
+  const note = (more) => session()?.id === of && remember(key, { ...recall(key), ...(pairId && { pairId }), ...more })
 
   async function run() {
     stop = new AbortController()
