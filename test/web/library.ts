@@ -88,3 +88,30 @@ t.test('the viewer goes through what is being converted in the order in which it
   t.equal(ids[0], idOf('photo', 5))
   for (const [i, id] of ids.entries()) t.equal(library.neighbour(id, 1).item?.media_id, ids[i + 1])
 })
+
+t.test('what is in use is asked about once it is no longer known, and is dropped if it was deleted', async (t) => {
+  const all = Array.from({ length: 6 }, (_, i) => uploaded('photo', i, i, 'completed'))
+  const asked: string[] = []
+  const answer = async (url: string) => {
+    asked.push(url)
+    const data = answerTo(all, url)
+    return data ? Response.json({ data }) : Response.json({ error: { code: 'NOT_FOUND' } }, { status: 404 })
+  }
+  t.intercept(globalThis, 'fetch', { value: answer })
+  const library = libraryOf({ org_id: 'org_3' })
+  const dropped: string[] = []
+  library.onDropped.add((id: string) => dropped.push(id))
+  await library.look()
+  await library.load({ month: '2026-11', index: 5 })
+  const [gone, kept] = [idOf('photo', 2), idOf('photo', 4)]
+  const chosen = [gone, kept].map((id) => library.find(id))
+  library.inUse.add(() => chosen)
+  all.splice(2, 1)
+  for (let i = 0; i < 3; i++) await library.look()
+  await library.load({ month: '2026-11', index: 4 })
+  await library.look()
+  t.strictSame(dropped, [gone])
+  await library.look()
+  t.equal(asked.filter((url) => url.endsWith(gone)).length, 1)
+  t.equal(asked.filter((url) => url.endsWith(kept)).length, 0)
+})

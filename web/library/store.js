@@ -20,10 +20,14 @@ function newLibrary(org) {
   const arriving = new Map()
   let looks = 0
   const listeners = new Set()
-  /** Where the window was, and whether the months have been asked for. */
-  const self = { org, scroll: 0, isKnown: false, onTaken: new Set() }
+  /**
+   * Where the window was, and whether the months have been asked for. `onDropped` are told the id of each media item that is
+   * gone; `inUse` return those media items that the person has chosen or looks at.
+   */
+  const self = { org, scroll: 0, isKnown: false, onTaken: new Set(), onDropped: new Set(), inUse: new Set() }
   const changed = () => {
     for (const tell of [...listeners]) tell()
+    void askAboutMissing()
   }
   const sorted = {
     ...timeline,
@@ -52,7 +56,22 @@ function newLibrary(org) {
 
   function drop(id) {
     if (!arriving.delete(id)) timeline.drop(id)
+    for (const tell of [...self.onDropped]) tell(id)
   }
+
+  /** What is in use and no longer known may have been deleted, or may only be out of sight. Each is asked about once. */
+  const asked = new Set()
+  async function askAboutMissing() {
+    const missing = []
+    for (const m of [...self.inUse].flatMap((itemsOf) => itemsOf())) {
+      if (find(m.media_id)) asked.delete(m.media_id)
+      else if (!asked.has(m.media_id)) missing.push(m)
+    }
+    for (const m of missing) asked.add(m.media_id)
+    for (const m of missing) await refresh(m).catch((error) => error.status !== 404 && asked.delete(m.media_id))
+  }
+
+  const find = (id) => arriving.get(id) ?? timeline.find(id)
 
   /** The present state of a media item, with new links. One that is gone leaves the library. */
   async function refresh(m) {
@@ -109,7 +128,7 @@ function newLibrary(org) {
 
   return Object.assign(self, {
     ...{ take, drop, refresh, look, neighbour, changed },
-    find: (id) => arriving.get(id) ?? timeline.find(id),
+    find,
     load: (missing) => loader.load(missing),
     trim: (near) => timeline.trim(KEPT, near),
     months() {
