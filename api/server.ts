@@ -170,11 +170,13 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     state.drain()
     // Load balancers notice at their next probe. Until then they send new requests, which are served.
     await sleep(config.DRAIN_SECONDS * 1000)
-    const [main, ...others] = servers
+    const [begun, [main, ...others]] = [performance.now(), servers]
     // No new connections from here on, or clients that were sent away would come back.
     const closed = main?.close(FINISH_MS)
     await streams.close()
     await closed
+    // They run without a request. At most what is left of the minute, and a moment: see program.ts.
+    await auth.exchanges.close(Math.max(INTERNAL_FINISH_MS, begun + FINISH_MS - performance.now()))
     await Promise.all([refusals.close(), notifications.close()])
     const [internal, ...rest] = others
     await internal?.close(INTERNAL_FINISH_MS)

@@ -3,8 +3,9 @@ import { html, render } from './lib/html.js'
 import { Problem, Wait } from './lib/parts.js'
 import { poll } from './lib/poll.js'
 import { onSessionElsewhere } from './lib/session.js'
+import { toast } from './lib/toast.js'
 import { App } from './shell/app.js'
-import { keepKey, loadDirectory } from './shell/sign-in.js'
+import { keepKey, loadDirectory, SIGNED_OUT_EVERYWHERE } from './shell/sign-in.js'
 import { withMedia, withoutKey } from './shell/views.js'
 
 const show = (view) => render(view, document.getElementById('app'))
@@ -45,7 +46,7 @@ const { accounts, hasOutbox } = await loadDirectory()
 const wanted = accounts.find((a) => a.label.toLowerCase().startsWith(hash.get('account') ?? '-'))
 let before = isSignedIn() ? await whoIsIt() : undefined
 if (before && wanted && before.email !== wanted.email) {
-  await signOut()
+  if (await signOut()) toast(SIGNED_OUT_EVERYWHERE)
   before = undefined
 }
 // The viewer adds the media item again when it opens it.

@@ -9,6 +9,7 @@ import type { Database, Tx } from '../db/db.ts'
 import type { TakeOfAddress, TakePoints } from '../limits/points.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { Context } from '../requests/context.ts'
+import type { Exchanges } from './exchanges.ts'
 import { type IdentityProvider, type TokenReply, wrongCode, wrongPassword } from './identity-provider.ts'
 import { isEnded, paddingOf, signInOf } from './policy.ts'
 import { saveRefreshToken } from './refresh-queries.ts'
@@ -29,6 +30,8 @@ export interface AuthDeps {
   takeExchange: TakePoints
   /** Counts the exchanges of refresh tokens that this server does not know, by the address that sends them. */
   takeUnknown: TakeOfAddress
+  /** Those of this process that run. */
+  exchanges: Exchanges
   /** Counts refused refreshes, which anyone can ask for. */
   refusals: Refusals
   /** What the identity provider tells of sign-ins and sign-outs. */
@@ -40,8 +43,10 @@ export interface AuthDeps {
   }
 }
 
-/** Of a provider that does not say how long its refresh tokens last. */
-const REFRESH_SECONDS = 7 * 24 * 3600
+/** What clients are told of a refresh token whose lifetime the provider does not say. */
+const UNTOLD_SECONDS = 7 * 24 * 3600
+/** For how long such a token is known here: as long as its session is listed. It may last longer than clients are told. */
+const KNOWN_SECONDS = 30 * 24 * 3600
 const SAME_SECOND_TRIES = 3
 
 /** Signs in with e-mail and password at the identity provider. */
@@ -100,7 +105,7 @@ async function beginSession(
     ip: context.ip,
     deviceId: device.device_id,
     deviceName: device.device_name,
-    refreshFor: reply.refresh_token === undefined ? undefined : lifetimeOf(reply),
+    refreshFor: reply.refresh_token === undefined ? undefined : refreshForOf(reply),
   }
   const state = await record(users, tx, claims, { ...details, isWitnessed: true })
   if (state.notBefore === Number.POSITIVE_INFINITY) return 'closed'
@@ -110,7 +115,7 @@ async function beginSession(
   const { deviceId } = details
   if (deviceId !== undefined) await takeOverDevices(tx, { userId, sessionId, deviceId })
   if (reply.refresh_token !== undefined) {
-    await saveRefreshToken(tx, hashOfToken(reply.refresh_token), { userId, sessionId }, lifetimeOf(reply))
+    await saveRefreshToken(tx, hashOfToken(reply.refresh_token), { userId, sessionId }, knownForOf(reply))
   }
   await insertAudit(tx, entry(context, 'LOGIN', { userId, sessionId }, 'success'))
   return sessionId
@@ -141,7 +146,10 @@ export function providerOf(deps: Pick<AuthDeps, 'provider'>): IdentityProvider {
 export const isUnauthorized = (error: unknown): error is Problem =>
   error instanceof Problem && error.code === 'UNAUTHORIZED'
 
-export const lifetimeOf = (reply: TokenReply): number => reply.refresh_expires_in ?? REFRESH_SECONDS
+/** Seconds; null where the provider does not say it. A guess would hide a session whose token works. */
+export const refreshForOf = (reply: TokenReply): number | null => reply.refresh_expires_in ?? null
+
+export const knownForOf = (reply: TokenReply): number => reply.refresh_expires_in ?? KNOWN_SECONDS
 
 /** Claims of the access token, completed by those of the ID token, which says more at many providers. */
 export async function claimsOf(deps: Pick<AuthDeps, 'verifier' | 'provider'>, reply: TokenReply): Promise<Claims> {
@@ -186,7 +194,7 @@ export const tokensOf = (reply: TokenReply, sessionId: Id<'session'>, sent?: str
   token_type: 'Bearer',
   expires_in: reply.expires_in,
   refresh_token: reply.refresh_token ?? sent ?? null,
-  refresh_expires_in: lifetimeOf(reply),
+  refresh_expires_in: reply.refresh_expires_in ?? UNTOLD_SECONDS,
   id_token: reply.id_token ?? null,
   session_id: sessionId,
 })

@@ -50,7 +50,7 @@ export const authPart: PersonalPart = {
     },
     refresh_tokens: {
       holds: 'digests of refresh tokens, to find their sign-ins and to notice that one is used twice',
-      kept: 'as long as the tokens are valid',
+      kept: 'as long as the tokens are valid, or 30 days where the provider does not say how long that is',
       columns: {
         user_id: { person: 'gone' },
         session_id: { harmless: 'the id of a sign-in' },

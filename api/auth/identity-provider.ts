@@ -5,6 +5,8 @@ import { askUpstream, UpstreamError, type UpstreamReply } from './upstream.ts'
 import { unauthorized } from './verify-token.ts'
 
 const TIMEOUT_MS = 5000
+/** A refresh token may be used up although its answer is late: see `exchanges.ts`. */
+const REFRESH_TIMEOUT_MS = 30_000
 
 /** Response of the token endpoint of an OpenID provider (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3). */
 const TokenReply = z.object({
@@ -68,16 +70,20 @@ export interface ProviderOptions {
 export function identityProvider(o: ProviderOptions): IdentityProvider {
   const isBasic = o.clientAuth === 'basic' && o.clientSecret !== undefined
   const inBody = { client_id: o.clientId, ...(o.clientSecret !== undefined && { client_secret: o.clientSecret }) }
-  const ask = (url: string, form: Record<string, string>) =>
+  const ask = (url: string, form: Record<string, string>, timeoutMs = TIMEOUT_MS) =>
     askUpstream(url, {
       form: new URLSearchParams({ ...form, ...(!isBasic && inBody) }),
       ...(isBasic && { authorization: basic(o.clientId, o.clientSecret ?? '') }),
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs,
       maxBytes: 64 * 1024,
     })
 
-  async function tokens(form: Record<string, string>, refused: (cause?: Error) => Problem): Promise<TokenReply> {
-    const reply = await ask(o.tokenUrl, form).catch((error: unknown) => {
+  async function tokens(
+    form: Record<string, string>,
+    refused: (cause?: Error) => Problem,
+    timeoutMs?: number,
+  ): Promise<TokenReply> {
+    const reply = await ask(o.tokenUrl, form, timeoutMs).catch((error: unknown) => {
       if (!(error instanceof UpstreamError)) throw error
       o.log.error({ err: error }, 'identity provider')
       throw unavailable()
@@ -94,13 +100,15 @@ export function identityProvider(o: ProviderOptions): IdentityProvider {
     login: (username, password) =>
       tokens({ grant_type: 'password', username, password, scope: o.scope }, wrongPassword),
     complete: (challenge, code) => tokens({ grant_type: o.mfaGrant, mfa_token: challenge, otp: code }, wrongCode),
-    refresh: (refreshToken) =>
-      tokens({ grant_type: 'refresh_token', refresh_token: refreshToken }, (cause) => {
+    refresh(refreshToken) {
+      const refused = (cause?: Error) => {
         // Clients drop a refresh token on 401: a gateway that refuses the request, or a mistake of ours, must not cost it.
         if (cause) return unauthorized('revoked', cause)
         o.log.error('the identity provider refuses a refresh for another reason than the token')
         return unavailable()
-      }),
+      }
+      return tokens({ grant_type: 'refresh_token', refresh_token: refreshToken }, refused, REFRESH_TIMEOUT_MS)
+    },
     async revoke(refreshToken) {
       if (!o.revocationUrl) return false
       try {
@@ -120,7 +128,7 @@ function basic(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${encoded(id)}:${encoded(secret)}`).toString('base64')}`
 }
 
-const unavailable = () =>
+export const unavailable = () =>
   new Problem('AUTH_UNAVAILABLE', 'Sign-in is temporarily unavailable. Please try again.', { retryAfter: 5 })
 
 // The registration of this server at the provider is wrong. The client is not at fault, and a 401 would sign it out.

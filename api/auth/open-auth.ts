@@ -10,6 +10,7 @@ import { ledgerName } from '../personal/ledger-name.ts'
 import { isInLedger } from '../personal/queries.ts'
 import { authenticator } from './authenticate.ts'
 import type { AuthDeps } from './commands.ts'
+import { openExchanges } from './exchanges.ts'
 import { type IdentityProvider, identityProvider } from './identity-provider.ts'
 import { keyCache } from './key-cache.ts'
 import { type KeySource, keySource } from './key-source.ts'
@@ -60,6 +61,7 @@ export function openAuth({ config, db, log, clock, onRevoked }: AuthParts): Auth
   return {
     ...{ db, log, users, verifier, keys, revocations, lastUses, recheck },
     provider: providerOf(config, log),
+    exchanges: openExchanges({ log }),
     takeExchange: countedPoints('refresh-user', REFRESH_LIMIT, config.RATE_LIMIT_FACTOR),
     takeUnknown: countedByAddress(UNKNOWN_REFRESH_LIMIT, config.RATE_LIMIT_FACTOR),
     notices: { secrets: config.AUTH_WEBHOOK_SECRETS, clientIds: logoutClientsOf(config) },

@@ -20,6 +20,9 @@ export interface RefreshTokenRow {
 /** One request asks the identity provider; a process that dies meanwhile holds the others up for so long. */
 const LEASE_SECONDS = 15
 
+/** Of a request that takes longer, from when that is known: the identity provider has half a minute for its answer. */
+const LONG_LEASE_SECONDS = 45
+
 /** Of a token that is not known: until then its answer is here, or it was refused. */
 const UNKNOWN_FOR = sql`interval '1 hour'`
 
@@ -31,6 +34,13 @@ export async function claimRefreshToken(tx: Tx, hash: Buffer, holder: Uuid): Pro
       on conflict (hash) do update set refreshing_until = excluded.refreshing_until, holder = excluded.holder
         where r.used_at is null and (r.refreshing_until is null or r.refreshing_until <= now())`)
   return rowCount === 1
+}
+
+/** The request that holds the token waits on. */
+export async function extendLease(tx: Tx, hash: Buffer, holder: Uuid): Promise<void> {
+  await tx.execute(sql`
+    update refresh_tokens set refreshing_until = now() + make_interval(secs => ${LONG_LEASE_SECONDS})
+      where hash = ${hash} and holder = ${holder}::uuid and used_at is null`)
 }
 
 export async function findRefreshToken(tx: Tx, hash: Buffer, lock = false): Promise<RefreshTokenRow | undefined> {

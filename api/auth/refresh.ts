@@ -6,11 +6,21 @@ import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { insertAudit } from '../audit/queries.ts'
 import type { Tx } from '../db/db.ts'
 import type { Context } from '../requests/context.ts'
-import { type AuthDeps, claimsOf, entry, isUnauthorized, lifetimeOf, providerOf, tokensOf } from './commands.ts'
+import {
+  type AuthDeps,
+  claimsOf,
+  entry,
+  isUnauthorized,
+  knownForOf,
+  providerOf,
+  refreshForOf,
+  tokensOf,
+} from './commands.ts'
 import { GrantEnded, type IdentityProvider, type TokenReply } from './identity-provider.ts'
 import { isEnded, stateOfRefreshToken } from './policy.ts'
 import {
   claimRefreshToken,
+  extendLease,
   findRefreshToken,
   isSessionOver,
   keepAnswer,
@@ -28,9 +38,9 @@ import { record } from './users.ts'
 import { type Claims, unauthorized } from './verify-token.ts'
 
 const ASK_AGAIN_MS = 50
-/** Longer than the identity provider may take. */
+/** Longer than the request that asks the identity provider waits for it. */
 const WAIT_MS = 8000
-/** With the time that the identity provider may take, shorter than a lease. */
+/** The lease is extended when a request has taken so long, see `exchanges.ts`; with half a minute more it is over. */
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
@@ -58,7 +68,10 @@ export async function refresh(deps: AuthDeps, context: Context, token: string): 
     })
     if (isMine) {
       const claim = { holder, since, tookOver: Boolean(before?.holder), kept: known?.reply ?? undefined }
-      const tokens = await exchange({ deps, provider, context, token, hash, owner: ownerOf(known), ...claim })
+      const tokens = await deps.exchanges.outcome(
+        exchange({ deps, provider, context, token, hash, owner: ownerOf(known), ...claim }),
+        () => deps.db.inTransaction({}, (tx) => extendLease(tx, hash, holder)),
+      )
       if (tokens) return tokens
       continue
     }
@@ -129,11 +142,16 @@ async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefin
   await deps.verifier.keys.published()
   // The lease has to last until the answer is kept.
   if (performance.now() - e.since > MAX_WAITED_MS) throw busy()
-  const reply = await provider.refresh(sent).catch(async (error: unknown) => {
-    if ((await settleFailure(e, error)) === 'open') return undefined
-    await recordRefused(deps, context, error, owner)
-    throw error
-  })
+  const leave = deps.exchanges.enter()
+  if (!leave) throw busy()
+  const reply = await provider
+    .refresh(sent)
+    .finally(leave)
+    .catch(async (error: unknown) => {
+      if ((await settleFailure(e, error)) === 'open') return undefined
+      await recordRefused(deps, context, error, owner)
+      throw error
+    })
   if (!reply) return undefined
   failpoint('refresh.exchanged')
   const sealed = sealReply(token, reply)
@@ -185,7 +203,7 @@ async function take(
   if (known?.usedAt) return 'late'
   const { userId } = claims
   const isForeign = owner !== undefined && owner.userId !== userId
-  const refreshFor = lifetimeOf(reply)
+  const [refreshFor, knownFor] = [refreshForOf(reply), knownForOf(reply)]
   const state = await record(deps.users, tx, claims, { ip: context.ip, refreshFor })
   const isOver = isForeign || isEnded(claims, state) || (owner !== undefined && (await isSessionOver(tx, owner, true)))
   if (isOver) {
@@ -200,10 +218,10 @@ async function take(
   const tokens = tokensOf(reply, sessionId, token)
   const isRotated = reply.refresh_token !== undefined && reply.refresh_token !== token
   if (isRotated) {
-    await saveRefreshToken(tx, hashOfToken(reply.refresh_token ?? ''), { userId, sessionId }, refreshFor)
-    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), refreshFor)
+    await saveRefreshToken(tx, hashOfToken(reply.refresh_token ?? ''), { userId, sessionId }, knownFor)
+    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), knownFor)
   } else {
-    await saveRefreshToken(tx, hash, { userId, sessionId }, refreshFor)
+    await saveRefreshToken(tx, hash, { userId, sessionId }, knownFor)
   }
   await insertAudit(tx, entry(context, 'TOKEN_REFRESH', { userId, sessionId }, 'success'))
   return tokens

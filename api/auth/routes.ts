@@ -55,7 +55,8 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     summary: 'Complete a sign-in with a second factor',
     description: `After \`MFA_REQUIRED\`. A wrong code is \`UNAUTHORIZED\`, and can be repeated as often as the identity provider allows. ${OUTAGE}`,
     limit: 'login',
-    account: (body) => body.challenge_id,
+    // As a hash, as below.
+    account: (body) => hashOfToken(body.challenge_id).toString('hex'),
     problems: ['UNAUTHORIZED', 'NOT_FOUND', 'MFA_REQUIRED', 'AUTH_UNAVAILABLE'],
     body: CompleteLoginBody,
     status: 200,

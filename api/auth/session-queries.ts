@@ -26,9 +26,12 @@ export interface SeenSignIn extends SignInDetails {
   isUsed?: boolean
   /** Whether access tokens name nothing, so that only refresh tokens lead here; undefined where it is not known. */
   byRefresh?: boolean
-  /** Seconds until its refresh token ends. */
-  refreshFor?: number | undefined
+  /** Seconds until its refresh token ends; null where the provider does not say it, undefined where there is no new one. */
+  refreshFor?: number | null | undefined
 }
+
+const inSeconds = (seconds: number | null | undefined): SQL | null =>
+  seconds === null || seconds === undefined ? null : sql`now() + make_interval(secs => ${seconds})`
 
 /**
  * Records a token of this sign-in, which is as old as the oldest of its tokens that was ever seen. One that ended stays
@@ -52,7 +55,7 @@ export async function upsertSession(tx: Tx, o: SeenSignIn): Promise<Id<'session'
     ipAddress: ip,
     hasDetails: Boolean(o.deviceId ?? o.deviceName ?? ip),
     lastUsedAt: o.isUsed === false ? null : sql`now()`,
-    refreshUntil: o.refreshFor === undefined ? null : sql`now() + make_interval(secs => ${o.refreshFor})`,
+    refreshUntil: inSeconds(o.refreshFor),
   }
   const isAnother = sql`(coalesce(excluded.auth_time, -1) > coalesce(${sessions.authTime}, -1))`
   const isEnded = sql`(${sessions.endedAt} is not null and ${sessions.firstSeenAt} <= ${sessions.endedAt})`
@@ -83,7 +86,7 @@ export async function upsertSession(tx: Tx, o: SeenSignIn): Promise<Id<'session'
         hasDetails: sql`not ${isOver} and (${sessions.hasDetails} or excluded.has_details)`,
         lastSeenAt: sql`now()`,
         ...(o.isUsed !== false && { lastUsedAt: sql`now()` }),
-        refreshUntil: lasting(sessions.refreshUntil, sql`excluded.refresh_until`),
+        refreshUntil: o.refreshFor === null ? null : lasting(sessions.refreshUntil, sql`excluded.refresh_until`),
       },
     })
     .returning({ id: sessions.id })
@@ -111,7 +114,7 @@ export async function insertSessionByRefresh(
     ipAddress: ip,
     hasDetails: Boolean(o.deviceId ?? o.deviceName ?? ip),
     lastUsedAt: sql`now()`,
-    refreshUntil: o.refreshFor === undefined ? null : sql`now() + make_interval(secs => ${o.refreshFor})`,
+    refreshUntil: inSeconds(o.refreshFor),
   })
   return id
 }
@@ -119,11 +122,11 @@ export async function insertSessionByRefresh(
 /** What a refresh says of the session: it lasts as long as its new refresh token. `last_seen_at` moves once a day. One that has ended meanwhile keeps no address. */
 export async function renewSession(
   tx: Tx,
-  o: { userId: Uuid; sessionId: Uuid; ip: string; refreshFor: number },
+  o: { userId: Uuid; sessionId: Uuid; ip: string; refreshFor: number | null },
 ): Promise<void> {
   const ip = o.ip || null
   await tx.execute(sql`
-    update sessions set refresh_until = now() + make_interval(secs => ${o.refreshFor}), last_used_at = now(),
+    update sessions set refresh_until = ${inSeconds(o.refreshFor)}, last_used_at = now(),
         last_seen_at = case when last_seen_at < now() - interval '1 day' then now() else last_seen_at end,
         ip_address = coalesce(${ip}, ip_address), has_details = has_details or ${ip}::text is not null
       where user_id = ${o.userId}::uuid and id = ${o.sessionId}::uuid

@@ -1,10 +1,12 @@
 // A process of its own: the platform takes its settings from the environment.
+import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import t from 'tap'
 import { aPerson, startTestApi } from '../support/api.ts'
+import { ask } from '../support/ask.ts'
 import { noBrowser, openBrowser } from '../support/browser.ts'
 import { anEvent } from '../support/events.ts'
 import { invitationWorld } from '../support/invitations.ts'
@@ -155,6 +157,29 @@ t.test('it answers for the person it names, not for one who signs in elsewhere',
   await page.getByRole('button', { name: 'Accept' }).click()
   await page.getByRole('heading', { name: 'You’re in!' }).waitFor()
   t.strictSame([sent, await world.isMember(first), await world.isMember(second)], [1, false, true])
+})
+
+t.test('“Not you?” signs out this browser, and all devices only where one cannot end alone', { skip }, async (t) => {
+  for (const [claims, isAlone] of [
+    [() => ({ sid: randomUUID() }), true],
+    [() => ({}), false],
+  ] as const) {
+    const [guest, asked] = [await aPerson(api), await world.invite(at)]
+    const account = { email: `${guest.id}@example.org`, password: 'correct horse' }
+    api.identity.account({ sub: guest.id, ...account, claims })
+    const phone = await ask(api.port, { method: 'POST', path: '/v1/api/auth/login', body: account })
+    const page = await browser.newPage()
+    t.teardown(() => page.close())
+    await page.goto(`${origin}/i/${asked.slug}#t=${asked.token}`)
+    await page.getByLabel('E-mail').fill(account.email)
+    await page.getByLabel('Password').fill(account.password)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('button', { name: 'Not you?' }).click()
+    await page.getByText('Sign in to answer.').waitFor()
+    t.equal(await page.getByText('You are signed out on all your devices').isVisible(), !isAlone)
+    const headers = { authorization: `Bearer ${phone.json.data.access_token}` }
+    t.equal((await ask(api.port, { path: '/v1/api/users/me', headers })).status, isAlone ? 200 : 401)
+  }
 })
 
 t.test('a guest who is no member signs in and answers on the page, and the host sees it', { skip }, async (t) => {

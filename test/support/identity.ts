@@ -59,6 +59,8 @@ export interface Account {
   idClaims?: Record<string, unknown>
   /** False: a refresh returns no refresh token, and the old one stays valid. */
   rotates?: false
+  /** What answers say of how long refresh tokens last; by default nothing. */
+  refreshSeconds?: number
 }
 
 /** An issuer of RS256 tokens and the HTTP server of its keys. */
@@ -109,13 +111,14 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   }
 
   async function answer(begun: Begun, isRotated: boolean) {
-    const { sub, idClaims } = begun.account
+    const { sub, idClaims, refreshSeconds } = begun.account
     const access_token = await token({ sub, claims: begun.claims })
     const id_token =
       idClaims && (await token({ sub, claims: { aud: 'keepsake', ...idClaims }, header: { typ: 'JWT' } }))
     return {
       ...{ access_token, token_type: 'Bearer', expires_in: 900 },
       ...(isRotated && { refresh_token: refreshTokenOf(begun) }),
+      ...(refreshSeconds !== undefined && { refresh_expires_in: refreshSeconds }),
       ...(id_token && { id_token }),
     }
   }

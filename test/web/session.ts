@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 
 /** The session of the page, and requests in it: no browser is needed for these. */
 
-const { call, callIfChanged } = await import(new URL('../../web/lib/api.js', import.meta.url).href)
+const { call, callIfChanged, signOut } = await import(new URL('../../web/lib/api.js', import.meta.url).href)
 
 let loads = 0
 /** As a tab that was just opened. */
@@ -122,6 +122,37 @@ t.test('a renewal that is never answered is given up, and the next request renew
   t.equal(renewals, 2)
 })
 
+t.test('only an answer of the API ends a session that cannot be renewed', async (t) => {
+  const { signIn, kept } = browserOf(t)
+  t.intercept(globalThis as { dispatchEvent?: unknown }, 'dispatchEvent', { value: () => true })
+  const of = (status: number, code: string) => () => json(status, { error: { code } })
+  for (const [renewed, isKept] of [
+    [() => new Response('default backend - 404', { status: 404 }), true],
+    [() => new Response('<html>Forbidden</html>', { status: 403 }), true],
+    [() => new Response(null, { status: 408 }), true],
+    [() => new Response(null, { status: 413 }), true],
+    [of(429, 'RATE_LIMITED'), true],
+    [of(503, 'AUTH_UNAVAILABLE'), true],
+    [of(401, 'UNAUTHORIZED'), false],
+    [of(404, 'NOT_FOUND'), false],
+    [of(422, 'MFA_REQUIRED'), false],
+    [of(400, 'VALIDATION_ERROR'), false],
+  ] as const) {
+    signIn()
+    const { status } = renewed()
+    const text = await renewed().text()
+    const code = text.startsWith('{') ? JSON.parse(text).error.code : undefined
+    // What stands before the API says nothing about what was asked for.
+    const thrown = code ? { status, code } : { status: 503, code: 'AUTH_UNAVAILABLE' }
+    await t.test(`${status} ${code ?? 'of something else'}`, async (t) => {
+      apiOf(t, { '/v1/me': of(401, 'UNAUTHORIZED'), '/v1/api/auth/refresh': renewed })
+      const error: unknown = await call('GET', '/me').catch((error: unknown) => error)
+      t.match(error, thrown)
+      t.equal(kept() !== null, isKept)
+    })
+  }
+})
+
 t.test('what is never answered is no connection, also in the middle of an answer', async (t) => {
   const { signIn } = browserOf(t)
   signIn()
@@ -141,4 +172,50 @@ t.test('what is never answered is no connection, also in the middle of an answer
     await t.rejects(ask(), { code: 'OFFLINE' })
   void call('POST', '/merge', {}, undefined, { answerMs: 1 }).catch(() => {})
   t.equal(limits.at(-1)?.ms, 1, 'the caller says how long it may take')
+})
+
+t.test(
+  'signing out ends the session of this browser; those of all devices only where one cannot end alone',
+  async (t) => {
+    const { kept, localStorage } = browserOf(t)
+    const signedIn = (more: object) =>
+      localStorage.setItem('keepsake.session', JSON.stringify({ id: 'one', access: 'a', refresh: 'r', ...more }))
+    const done = () => new Response(null, { status: 204 })
+    const notAlone = () => json(422, { error: { code: 'SESSION_NOT_REVOCABLE' } })
+    const [own, list, all] = ['/v1/api/auth/sessions/ses_own', '/v1/api/auth/sessions', '/v1/api/auth/logout']
+    const sessions = (current: boolean) => () =>
+      json(200, {
+        data: {
+          sessions: [
+            { session_id: 'ses_other', current: false },
+            { session_id: 'ses_own', current },
+          ],
+        },
+      })
+    for (const [what, more, answers, sent, isEverywhere] of [
+      ['its own', { signIn: 'ses_own' }, { [own]: done }, [own], false],
+      ['kept by an earlier version', {}, { [list]: sessions(true), [own]: done }, [list, own], false],
+      ['not alone', { signIn: 'ses_own' }, { [own]: notAlone, [all]: done }, [own, all], true],
+      ['none says which', {}, { [list]: sessions(false), [all]: done }, [list, all], true],
+      ['an outage', { signIn: 'ses_own' }, { [own]: () => json(503, {}) }, [own], false],
+      ['no logout', { signIn: 'ses_own' }, { [own]: notAlone, [all]: () => json(503, {}) }, [own, all], false],
+    ] as [string, object, Record<string, () => Response>, string[], boolean][]) {
+      await t.test(what, async (t) => {
+        signedIn(more)
+        const api = apiOf(t, answers)
+        t.equal(await signOut(), isEverywhere)
+        t.strictSame(api.sent, sent)
+        t.equal(kept(), null)
+      })
+    }
+  },
+)
+
+t.test('a session knows what the API calls it, also after a refresh', async (t) => {
+  const { kept } = browserOf(t)
+  const tab = await newTab()
+  tab.keep({ ...OLD, session_id: 'ses_1' }, 'one')
+  t.match(kept(), { id: 'one', signIn: 'ses_1' })
+  await tab.keepRefreshed({ ...NEW, session_id: 'ses_2' }, 'one')
+  t.match(kept(), { id: 'one', signIn: 'ses_2' })
 })

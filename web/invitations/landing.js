@@ -3,7 +3,7 @@ import { html, render, useEffect, useRef, useState } from '../lib/html.js'
 import { Avatar } from '../lib/parts.js'
 import { onSessionElsewhere, session } from '../lib/session.js'
 import { announce } from '../lib/toast.js'
-import { loadDirectory, SignIn } from '../shell/sign-in.js'
+import { loadDirectory, SIGNED_OUT_EVERYWHERE, SignIn } from '../shell/sign-in.js'
 import { linkToEvent } from '../shell/views.js'
 import {
   answerProblem,
@@ -40,7 +40,7 @@ const nameOf = ({ display_name, email }) => display_name ?? email ?? 'a member w
 
 function Landing({ accounts }) {
   const [shown, setShown] = useState()
-  /** The step that is due: `{name: 'sign-in'}`, `{name: 'answer', me}` or `{name: 'result', …}`; none while it is found out. */
+  /** The step that is due: `{name: 'sign-in', isEverywhere}`, `{name: 'answer', me}` or `{name: 'result', …}`; none while it is found out. */
   const [step, setStep] = useState()
   const [text, setText] = useState('')
   const sending = useRef()
@@ -153,9 +153,9 @@ function Landing({ accounts }) {
   }
 
   async function useAnother() {
-    await signOut()
+    const isEverywhere = await signOut()
     keep({ attempt: undefined })
-    setStep({ name: 'sign-in' })
+    setStep({ name: 'sign-in', isEverywhere })
   }
 
   useEffect(() => {
@@ -183,7 +183,7 @@ function Landing({ accounts }) {
       </header>
       ${!step && html`<p class="muted">One moment…</p>`}
       ${step?.name === 'sign-in' && !canSignIn && html`<p class="muted">Open the link in the Keepsake app to answer.</p><${Stores} />`}
-      ${step?.name === 'sign-in' && canSignIn && html`<${SignIn} accounts=${accounts} isDemo=${!INSTALLED} then=${start}><p class="muted">Sign in to answer.</p><//>`}
+      ${step?.name === 'sign-in' && canSignIn && html`<${SignIn} accounts=${accounts} isDemo=${!INSTALLED} then=${start}>${step.isEverywhere && html`<p>${SIGNED_OUT_EVERYWHERE}</p>`}<p class="muted">Sign in to answer.</p><//>`}
       ${step?.name === 'answer' && html`<${Answer} ...${step} part=${part} text=${text} setText=${setText} onAnswer=${answer} onAnother=${useAnother} />`}
       ${step?.name === 'result' && html`<${Result} ...${step} part=${part} onAnother=${useAnother} onRenew=${renew} />`}
     </article>`

@@ -5,7 +5,7 @@
 const KEPT = 'keepsake.session'
 const LOCK = 'keepsake.refresh'
 
-/** `{id, access, refresh, refreshes}` or null. Read anew each time: another tab may have refreshed or ended the session. */
+/** `{id, access, refresh, signIn, refreshes}` or null; `signIn` is what the API calls the session. Read anew each time: another tab may have refreshed or ended the session. */
 export function session() {
   try {
     return JSON.parse(localStorage.getItem(KEPT) ?? 'null')
@@ -14,11 +14,12 @@ export function session() {
   }
 }
 
+const keptOf = (tokens) => ({ access: tokens.access_token, refresh: tokens.refresh_token, signIn: tokens.session_id })
 const store = (kept) => localStorage.setItem(KEPT, JSON.stringify(kept))
 
 /** `id` names the session across refreshes, so that another tab notices that another person has signed in. */
 export function keep(tokens, id = crypto.randomUUID()) {
-  if (tokens) return store({ id, access: tokens.access_token, refresh: tokens.refresh_token })
+  if (tokens) return store({ id, ...keptOf(tokens) })
   localStorage.removeItem(KEPT)
   globalThis.caches?.delete(KEPT).catch(() => {})
 }
@@ -26,7 +27,7 @@ export function keep(tokens, id = crypto.randomUUID()) {
 /** Keeps what a refresh got. Call it and `latest` while alone. */
 export async function keepRefreshed(tokens, id) {
   const refreshes = countOf(session()) + 1
-  const kept = { id, access: tokens.access_token, refresh: tokens.refresh_token, refreshes }
+  const kept = { id, ...keptOf(tokens), refreshes }
   // Before localStorage, so that no tab finds older tokens in the cache. A full disk or a private window may refuse it.
   await inCache((cache) => cache.put('/session', new Response(JSON.stringify(kept))))
   store(kept)

@@ -4,7 +4,7 @@ import { call, signOut } from '../lib/api.js'
 import { forgetChanges } from '../lib/changes.js'
 import { askBeforeLeaving, closeDialogs } from '../lib/dialogs.js'
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js'
-import { hideToast } from '../lib/toast.js'
+import { hideToast, toast } from '../lib/toast.js'
 import { openById } from '../library/open.js'
 import { forgetLibrary } from '../library/store.js'
 import { rememberUploadsOf } from '../uploads/memory.js'
@@ -13,7 +13,7 @@ import { closeViewer, forgetForward, unshown } from '../viewer/viewer.js'
 import { forgetPerson, GROUP } from './forget.js'
 import { Bar } from './frame.js'
 import { VIEWS } from './registry.js'
-import { SignIn } from './sign-in.js'
+import { SIGNED_OUT_EVERYWHERE, SignIn } from './sign-in.js'
 import { listOf, viewOf, withoutKey } from './views.js'
 
 /**
@@ -39,8 +39,9 @@ export function App({ accounts, hasOutbox, wanted, before, media }) {
   }
   const signOutHere = async () => {
     forgetPerson()
-    await signOut()
+    const isEverywhere = await signOut()
     leave()
+    if (isEverywhere) toast(SIGNED_OUT_EVERYWHERE)
   }
   useEffect(() => {
     // A session that has ended: some request found out.

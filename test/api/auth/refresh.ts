@@ -1,14 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
+import { openRefusals } from '../../../api/audit/refusals.ts'
+import { openExchanges } from '../../../api/auth/exchanges.ts'
+import { openAuth } from '../../../api/auth/open-auth.ts'
+import { refresh as refreshTokens } from '../../../api/auth/refresh.ts'
 import { claimRefreshToken, keepAnswer, releaseRefreshToken } from '../../../api/auth/refresh-queries.ts'
 import { hashOfToken, openReply, sealReply } from '../../../api/auth/refresh-reply.ts'
+import type { Context } from '../../../api/requests/context.ts'
 import { cleanUp } from '../../../api/worker/clean-up.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { systemClock } from '../../../lib/runtime/clock.ts'
 import { aPerson, apiSettings, startApiOn, startTestApi, uuidOf } from '../../support/api.ts'
 import { startApiProcess } from '../../support/api-process.ts'
 import { ask } from '../../support/ask.ts'
 import { eventually } from '../../support/eventually.ts'
 import { matchWhole } from '../../support/match-whole.ts'
+import { testPersonalData } from '../../support/personal-data.ts'
+import { readableLog } from '../../support/readable-log.ts'
 import { whileHeld } from '../../support/while-held.ts'
 
 // Refresh tokens, with a provider whose tokens work once. Two replicas.
@@ -449,4 +457,91 @@ t.test('who waits for a replica that has died is told to come again', async (t) 
   t.match([answer.status, answer.json.error.code, answer.headers['retry-after']], [503, 'AUTH_UNAVAILABLE', '1'])
   await leaseIsOver(first.refresh_token)
   t.equal((await refresh(first.refresh_token)).status, 200)
+})
+
+/** A replica whose clients wait only a moment for an answer, and that asks about few tokens at once. */
+async function hurried(t: Test, limits: { answerMs?: number; most?: number }) {
+  const { db } = database
+  const { log } = readableLog()
+  const auth = openAuth({ config: other.config, db, log, clock: systemClock })
+  await auth.keys.start()
+  const [refusals, exchanges] = [openRefusals({ db, log }), openExchanges({ log, ...limits })]
+  const context: Context = {
+    ...{ requestId: `req_${randomUUID()}`, clientRequestId: null, ip: '127.0.0.1', userAgent: null, traceparent: null },
+    ...{ personalData: testPersonalData(db), signal: new AbortController().signal, log },
+    decided() {},
+    remember: async () => {},
+  }
+  t.teardown(async () => {
+    auth.keys.stop()
+    await refusals.close()
+  })
+  return {
+    refresh: (token: string) => refreshTokens({ ...auth, refusals, exchanges }, context, token),
+    close: exchanges.close,
+  }
+}
+
+t.test('a provider that is slower than a client waits: 503, and then its answer', async (t) => {
+  const replica = await hurried(t, { answerMs: 20 })
+  const [first, asked, held] = [await signedIn(), identity.exchanges(), Promise.withResolvers<void>()]
+  identity.hold(held.promise)
+  const unavailable = { status: 503, code: 'AUTH_UNAVAILABLE', retryAfter: 5 }
+  await t.rejects(replica.refresh(first.refresh_token), unavailable)
+  await eventually('the question', () => identity.exchanges() > asked)
+  const { rows } = await admin.query(
+    `select refreshing_until > now() + interval '40 seconds' as "isLong" from refresh_tokens where hash = $1`,
+    [hashOfToken(first.refresh_token)],
+  )
+  t.strictSame(rows, [{ isLong: true }], 'no one else asks meanwhile')
+  // It repeats, on another replica, before the answer is there.
+  const repeated = refresh(first.refresh_token)
+  const ended = replica.close(60_000)
+  held.resolve()
+  identity.hold(undefined)
+  const { status, json } = await repeated
+  t.equal(status, 200)
+  await ended
+  t.equal(identity.exchanges(), asked + 1, 'the provider is asked once')
+  t.equal((await refresh(json.data.refresh_token)).status, 200)
+  matchWhole(t, await audited(first.session_id), [
+    { action: 'LOGIN' },
+    { action: 'TOKEN_REFRESH', result: 'success' },
+    { action: 'TOKEN_REFRESH', result: 'success' },
+  ])
+})
+
+t.test('a replica that stops waits for answers of the provider, and not for ever', async (t) => {
+  const replica = await hurried(t, { answerMs: 20 })
+  const [first, held] = [await signedIn(), Promise.withResolvers<void>()]
+  identity.hold(held.promise)
+  await t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+  await replica.close(1)
+  const stored = async () =>
+    (
+      await admin.query('select used_at is not null as used from refresh_tokens where hash = $1', [
+        hashOfToken(first.refresh_token),
+      ])
+    ).rows
+  t.strictSame(await stored(), [{ used: false }], 'its time was over')
+  const ended = replica.close(60_000)
+  held.resolve()
+  identity.hold(undefined)
+  await ended
+  t.strictSame(await stored(), [{ used: true }])
+})
+
+t.test('of too many at once, those over the limit are not sent to the provider, and keep their token', async (t) => {
+  const replica = await hurried(t, { answerMs: 20, most: 1 })
+  const [one, two] = [await signedIn(), await signedIn()]
+  const [asked, held] = [identity.exchanges(), Promise.withResolvers<void>()]
+  identity.hold(held.promise)
+  await t.rejects(replica.refresh(one.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+  await eventually('the question', () => identity.exchanges() > asked)
+  await t.rejects(replica.refresh(two.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+  t.equal(identity.exchanges(), asked + 1)
+  held.resolve()
+  identity.hold(undefined)
+  await replica.close(60_000)
+  for (const { refresh_token } of [one, two]) t.equal((await refresh(refresh_token)).status, 200)
 })

@@ -402,7 +402,7 @@ t.test('what has lapsed is neither shown nor kept', async (t) => {
 
 t.test('a session is listed while it is used, and for as long as its newest refresh token', async (t) => {
   for (const claims of [() => ({ sid: randomUUID() }), () => ({})]) {
-    const ann = await someone(claims)
+    const ann = await someone(claims, { refreshSeconds: 7 * 86_400 })
     const [phone, laptop] = [await ann.signIn('Phone'), await ann.signIn('Laptop')]
     const id = uuidOf('session', phone.session_id)
     const listed = async () =>
@@ -428,8 +428,65 @@ t.test('a session is listed while it is used, and for as long as its newest refr
   }
 })
 
+t.test(
+  'a provider that does not say how long its refresh tokens last: a lost phone is listed for 30 days',
+  async (t) => {
+    for (const claims of [() => ({ sid: randomUUID() }), () => ({})]) {
+      const ann = await someone(claims)
+      const [phone, laptop] = [await ann.signIn('Lost phone'), await ann.signIn('Laptop')]
+      const id = uuidOf('session', phone.session_id)
+      const listed = async () =>
+        (await list(laptop.access_token)).some(({ session_id }) => session_id === phone.session_id)
+      const daysLater = (days: number) =>
+        admin.query(
+          `update sessions set refresh_until = refresh_until - $2::interval, last_used_at = now() - $2::interval,
+          last_seen_at = now() - $2::interval where id = $1`,
+          [id, `${days} days`],
+        )
+      await daysLater(29)
+      t.ok(await listed())
+      await daysLater(31)
+      t.notOk(await listed())
+      // An earlier version has guessed.
+      await admin.query(`update sessions set refresh_until = now() - interval '22 days' where id = $1`, [id])
+      t.equal((await refresh(phone.refresh_token)).status, 200)
+      await daysLater(29)
+      t.ok(await listed(), 'and again after a refresh')
+      const { rows } = await admin.query(
+        `select used_at is not null as used, expires_at > now() + interval '29 days' as lasts
+        from refresh_tokens where session_id = $1 order by used`,
+        [id],
+      )
+      t.strictSame(
+        rows,
+        [
+          { used: false, lasts: true },
+          { used: true, lasts: true },
+        ],
+        'a late use of the old token is noticed as long',
+      )
+    }
+  },
+)
+
+t.test('a sign-in anew says how long its session lasts', async (t) => {
+  const sid = randomUUID()
+  const ann = await someone(() => ({ sid }))
+  const { session_id } = await ann.signIn()
+  const until = async () =>
+    (
+      await admin.query(`select refresh_until is not null as told from sessions where id = $1`, [
+        uuidOf('session', session_id),
+      ])
+    ).rows[0].told
+  t.equal(await until(), false)
+  await admin.query(`update sessions set refresh_until = now() where id = $1`, [uuidOf('session', session_id)])
+  await ann.signIn()
+  t.equal(await until(), false, 'not what an earlier version has guessed')
+})
+
 t.test('a refresh renews a session that was seen today', async (t) => {
-  const ann = await someone()
+  const ann = await someone(undefined, { refreshSeconds: 7 * 86_400 })
   const phone = await ann.signIn()
   await admin.query(
     `update sessions set refresh_until = now(), last_used_at = now() - interval '8 days' where user_id = $1`,

@@ -68,6 +68,16 @@ t.test('a route names an account where its class counts by account, and nowhere 
   }
 })
 
+t.test(
+  'what a route names is short, however long the body is: the process keeps the keys of its counters',
+  async (t) => {
+    const body = { email: 'e'.repeat(320), challenge_id: 'c'.repeat(4096), refresh_token: 'r'.repeat(8192) }
+    for (const { account, operationId } of routes) {
+      if (account) t.ok(account(body, { slug: 'K7M2QX9A' }).length <= 320, operationId)
+    }
+  },
+)
+
 t.test('the numbers are those of the decisions', async (t) => {
   const said = Object.fromEntries(
     Object.entries(LIMIT_CLASSES).map(([name, { limits, done, shared, atOnce }]) => {
