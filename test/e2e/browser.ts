@@ -417,8 +417,17 @@ t.test('a link in a new tab finds the session, and tabs do not refresh against e
 })
 
 t.test('signing out ends the session, also for whoever comes back', async (t: Test) => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  await page.route('**/auth/sessions/*', async (route) => {
+    await released
+    await route.continue()
+  })
+  const ended = page.waitForResponse('**/auth/sessions/*')
   await page.getByRole('button', { name: 'Sign out' }).click()
+  // However long the answer takes.
   await page.getByRole('button', { name: 'Sign in' }).waitFor()
+  release()
+  await ended
   await page.reload()
   await page.getByRole('button', { name: 'Sign in' }).waitFor()
   t.equal(await page.locator('.tile').count(), 0)

@@ -523,6 +523,7 @@ t.test('a session that ends during an upload ends it, and the next person sends 
   await eventually('the first files to be on their way', () => held === 3)
   await (await signIn(demo.base_url, demo.accounts.member)).call('DELETE', '/api/auth/sessions')
   release()
+  await page.getByText('Your session has ended. Sign in again.').waitFor()
   await page.getByRole('button', { name: /Tomás Silva/ }).click()
   await page.getByRole('button', { name: 'Sign in', exact: true }).click()
   await page.locator('.tile').first().waitFor()

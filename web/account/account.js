@@ -51,7 +51,7 @@ function DeleteDialog({ me, onClose }) {
       onClose()
       keep(null)
       forgetPerson()
-      dispatchEvent(new Event('keepsake:signed-out'))
+      dispatchEvent(new CustomEvent('keepsake:signed-out', { detail: 'Your account is deleted.' }))
     },
   })
   return html`

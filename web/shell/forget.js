@@ -1,3 +1,4 @@
+import { forgetUnsent } from '../discussions/drafts.js'
 import { forgetUploads } from '../uploads/memory.js'
 import { endUploads } from '../uploads/uploads.js'
 
@@ -8,6 +9,7 @@ export const GROUP = 'keepsake.group'
 export function forgetPerson() {
   endUploads()
   forgetUploads()
+  forgetUnsent()
   localStorage.removeItem(GROUP)
   history.replaceState(null, '', location.pathname)
 }

@@ -21,6 +21,8 @@ export async function loadDirectory() {
 /** After `signOut()` has ended the sessions of all devices. */
 export const SIGNED_OUT_EVERYWHERE = 'You are signed out on all your devices: the sign-in service cannot end one alone.'
 
+export const SESSION_ENDED = 'Your session has ended. Sign in again.'
+
 /** Asks for an account, and calls `then()` when the person is signed in. `wanted` is signed in at once. */
 export function SignIn({ accounts, wanted, then, isDemo = true, children }) {
   const first = wanted ?? accounts[0]
