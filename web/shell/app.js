@@ -1,6 +1,6 @@
 import { openUnsentOf } from '../discussions/drafts.js'
 import { GuestEvents } from '../events/list.js'
-import { call, signOut } from '../lib/api.js'
+import { call, isSignedIn, signOut } from '../lib/api.js'
 import { forgetChanges } from '../lib/changes.js'
 import { askBeforeLeaving, closeDialogs } from '../lib/dialogs.js'
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js'
@@ -43,7 +43,8 @@ export function App({ accounts, hasOutbox, wanted, before, media, ...given }) {
     // The person has left, however long the platform takes to answer.
     const signedOut = signOut()
     leave()
-    void signedOut.then((isEverywhere) => isEverywhere && toast(SIGNED_OUT_EVERYWHERE))
+    // Of the next person, who may have signed in meanwhile, it is not true.
+    void signedOut.then((isEverywhere) => isEverywhere && !isSignedIn() && toast(SIGNED_OUT_EVERYWHERE))
   }
   useEffect(() => {
     // A session that has ended: some request found out.
