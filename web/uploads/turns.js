@@ -44,20 +44,22 @@ function turn(signal) {
 
 /** Waits for whichever of the locks is free first, and gives up its place for the others. */
 function amongTabs(work, signal) {
-  const found = new AbortController()
-  const either = AbortSignal.any([signal, found.signal])
+  const waits = new AbortController()
+  let hasBegun = false
+  const leave = () => waits.abort()
+  signal.addEventListener('abort', leave, { once: true })
   return new Promise((resolve, reject) => {
     const begin = () => {
       // Two may have become free at the same moment.
-      if (either.aborted) return undefined
-      found.abort()
+      if (waits.signal.aborted) return void failed()
+      hasBegun = true
+      waits.abort()
       const done = (async () => work())()
       done.then(resolve, reject)
       return done.catch(() => {})
     }
-    for (const name of LOCKS)
-      navigator.locks.request(name, { signal: either }, begin).catch((error) => {
-        if (!found.signal.aborted) reject(signal.aborted ? signal.reason : error)
-      })
-  })
+    // Once the work has begun, its own result counts.
+    const failed = (error) => hasBegun || reject(signal.aborted ? signal.reason : error)
+    for (const name of LOCKS) navigator.locks.request(name, { signal: waits.signal }, begin).catch(failed)
+  }).finally(() => signal.removeEventListener('abort', leave))
 }
