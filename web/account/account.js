@@ -4,6 +4,7 @@ import { Field, FormDialog, useForm } from '../lib/form.js'
 import { html } from '../lib/html.js'
 import { Intro } from '../lib/parts.js'
 import { keep } from '../lib/session.js'
+import { forgetPerson } from '../shell/forget.js'
 
 /** What has to be typed: a click alone must not end an account. */
 const WORDS = 'delete my account'
@@ -49,7 +50,8 @@ function DeleteDialog({ me, onClose }) {
       })
       onClose()
       keep(null)
-      dispatchEvent(new Event('keepsake:signed-out'))
+      forgetPerson()
+      dispatchEvent(new CustomEvent('keepsake:signed-out', { detail: 'Your account is deleted.' }))
     },
   })
   return html`
