@@ -29,6 +29,8 @@ export interface NoticeSeen {
   purgeMs: number
   told: Told
   isHeld: boolean
+  /** The last notice has not left yet. */
+  isUnheard: boolean
 }
 
 export interface NextNotice {
@@ -42,12 +44,12 @@ export interface NextNotice {
  * Whether the owner is to be told now when the event is purged. The last notice names a time that is at least seven days ahead,
  * and the event is purged no earlier, also when a period becomes shorter.
  */
-export function nextNotice({ nowMs, purgeMs, told: before, isHeld }: NoticeSeen): NextNotice {
+export function nextNotice({ nowMs, purgeMs, told: before, isHeld, isUnheard }: NoticeSeen): NextNotice {
   const after = (days: number) => nowMs + days * DAY_MS
   const silent = (told: Told, lookAgainMs: number) => ({ told, isNew: false, lookAgainMs })
   // Who is told of a purge that a hold keeps from happening would be told wrongly; it is due anew when the hold ends.
   if (isHeld) return silent({ notice: NO_NOTICE, namedMs: null }, after(HELD_DAYS))
-  const told: Told = isForgotten(before, { nowMs, purgeMs }) ? { notice: NO_NOTICE, namedMs: null } : before
+  const told: Told = isForgotten(before, { nowMs, purgeMs, isUnheard }) ? { notice: NO_NOTICE, namedMs: null } : before
   const latest = after(LOOK_AGAIN_DAYS)
   if (told.notice === LAST_NOTICE) {
     const { namedMs } = told
@@ -64,6 +66,11 @@ export function nextNotice({ nowMs, purgeMs, told: before, isHeld }: NoticeSeen)
   return { told: first, isNew: true, lookAgainMs: Math.min(daysBefore(LAST_DAYS), latest) }
 }
 
-/** The purge has moved behind the time that was named, or the time has passed long ago. */
-const isForgotten = ({ namedMs }: Told, { nowMs, purgeMs }: Pick<NoticeSeen, 'nowMs' | 'purgeMs'>): boolean =>
-  namedMs !== null && (purgeMs > namedMs || nowMs > namedMs + FORGOTTEN_DAYS * DAY_MS)
+/** The purge has moved behind the time that was named, or the time has passed long ago, or before the notice left. */
+function isForgotten(
+  { namedMs }: Told,
+  { nowMs, purgeMs, isUnheard }: Pick<NoticeSeen, 'nowMs' | 'purgeMs' | 'isUnheard'>,
+): boolean {
+  if (namedMs === null) return false
+  return purgeMs > namedMs || nowMs > namedMs + FORGOTTEN_DAYS * DAY_MS || (isUnheard && nowMs >= namedMs)
+}

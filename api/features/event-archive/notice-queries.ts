@@ -6,7 +6,7 @@ import { retentionPolicies, retentionRuns } from '../../db/schema/retention.ts'
 import { APP_NOW } from '../../retention/clock.ts'
 import { purgeTime } from '../events/purge-time-queries.ts'
 import { FOUND_DAYS, type NextNotice, type NoticeSeen, type Told } from './notice-plan.ts'
-import { isEventHeld } from './queries.ts'
+import { isEventHeld, isUnheard } from './queries.ts'
 
 /** When events are purged by a policy that is carried out. Nothing is purged while one is suspended or only tried. */
 const carriedOutAfter = sql`(select min(p.purge_after) from ${retentionPolicies} p
@@ -19,14 +19,14 @@ const msOf = (time: ReturnType<typeof sql>) => sql<number>`ceil(extract(epoch fr
 export const dueForNotice = (limit: number) => sql`
   select e.id, e.org_id as "orgId", e.version, e.purge_notice as notice, ${msOf(sql`e.purge_notice_for`)} as "namedMs",
     ${msOf(purgeTime(sql`e`))} as "purgeMs", (extract(epoch from ${APP_NOW}) * 1000)::float8 as "nowMs",
-    ${isEventHeld} as "isHeld"
+    ${isEventHeld} as "isHeld", ${isUnheard} as "isUnheard"
   from ${events} e
   where e.status = 'archived'
     and e.archived_at <= ${APP_NOW} + make_interval(days => ${FOUND_DAYS}) - ${carriedOutAfter}
     and e.purge_look_at <= ${APP_NOW}
   order by e.archived_at, e.purge_look_at limit ${limit} for update of e skip locked`
 
-export interface DueForNotice extends Told, Pick<NoticeSeen, 'nowMs' | 'purgeMs' | 'isHeld'> {
+export interface DueForNotice extends Told, Pick<NoticeSeen, 'nowMs' | 'purgeMs' | 'isHeld' | 'isUnheard'> {
   id: Uuid
   orgId: Uuid
   version: number

@@ -3,10 +3,13 @@ import type { Tx } from '../../db/db.ts'
 import { type SQL, sql } from '../../db/orm.ts'
 import { albumMedia, albums } from '../../db/schema/albums.ts'
 import { comments } from '../../db/schema/comments.ts'
+import { parkedEvents } from '../../db/schema/consumers.ts'
 import { type EventRow, eventParticipants, events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'
 import { type MediaRow, media } from '../../db/schema/media.ts'
+import { notificationDeliveries, notifications } from '../../db/schema/notifications.ts'
 import { organizations } from '../../db/schema/organizations.ts'
+import { outbox } from '../../db/schema/outbox.ts'
 import { reactions } from '../../db/schema/reactions.ts'
 import { legalHolds } from '../../db/schema/retention.ts'
 import { HELD_SECONDS, isHeld, lockHolds } from '../../retention/holds-queries.ts'
@@ -32,11 +35,25 @@ const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', null)
 /** Whether the period of the event `e` is over, also by its organization. */
 const isOver = (due: Due, before = toPurge(due)) =>
   sql`(e.archived_at <= ${before} and ${purgeTime(sql`e`)} <= ${due.at}::timestamptz)`
+/**
+ * Whether the last notice of the event `e` is still on its way to a person: no message to this person has left. Webhooks do not
+ * count: they are the organization's. What was refused, or is not wanted, is not waited for. Limits, because Postgres would
+ * read all of the outbox for an `exists`.
+ */
+export const isUnheard = sql<boolean>`coalesce(
+  (select true from ${outbox} o where o.aggregate_id = e.id and o.published_at is null and o.type = 'EventPurgeSoon' limit 1),
+  (select true from ${parkedEvents} p where p.consumer = 'notifications' and p.aggregate_id = e.id
+    and p.event->>'type' = 'EventPurgeSoon' limit 1),
+  (select true from ${notifications} n where n.event_id = e.id and n.purge_at = e.purge_notice_for
+    and n.purge_notice = ${sql.raw(String(LAST_NOTICE))} and (
+      select bool_or(d.state in ('pending', 'sending')) and not bool_or(d.state in ('sent', 'uncertain'))
+      from ${notificationDeliveries} d where d.notification_id = n.id and d.channel <> 'webhook') limit 1), false)`
+
 /** Whether the owner of the event `e` was told of the purge: of this time, or an earlier one. */
 const isAnnounced = (due: Due) => sql`(e.purge_notice = ${sql.raw(String(LAST_NOTICE))}
   and e.purge_notice_for <= ${due.at}::timestamptz
   and e.purge_notice_for > ${due.at}::timestamptz - make_interval(days => ${FORGOTTEN_DAYS})
-  and ${purgeTime(sql`e`)} <= e.purge_notice_for)`
+  and ${purgeTime(sql`e`)} <= e.purge_notice_for and not ${isUnheard})`
 /** The same for the cold tier. */
 function toCool(due: Due): SQL {
   const after = due.rules.find(({ action }) => action === 'moveToTier')?.after

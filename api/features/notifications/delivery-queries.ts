@@ -7,6 +7,8 @@ import {
   notificationDeliveries,
   notificationPauses,
 } from '../../db/schema/notifications.ts'
+import { APP_NOW } from '../../retention/clock.ts'
+import { FORGOTTEN_DAYS, LAST_NOTICE } from '../event-archive/notice-plan.ts'
 import type { ChannelName } from './channel.ts'
 import type { Next } from './plan.ts'
 
@@ -192,7 +194,10 @@ export async function suppressPending(tx: Tx, channel: ChannelName, reason: stri
     .where(and(eq(d.channel, channel), eq(d.state, 'pending')))
 }
 
-/** Deliveries that no attempt has settled within `days`. Returns how many. */
+/**
+ * Deliveries that no attempt has settled within `days`. Returns how many. The last notice before a purge is tried until it is
+ * forgotten: the purge waits for it.
+ */
 export async function giveUpOld(tx: Tx, days: number): Promise<number> {
   const d = notificationDeliveries
   const { rowCount } = await tx
@@ -202,7 +207,14 @@ export async function giveUpOld(tx: Tx, days: number): Promise<number> {
       state: sql`case when ${d.mayHaveArrived} then 'uncertain' else 'failed' end`,
       reason: sql`concat_ws(': ', 'not sent within ' || ${days}::text || ' days', ${d.reason})`,
     })
-    .where(and(eq(d.state, 'pending'), sql`${d.createdAt} < now() - make_interval(days => ${days})`))
+    .where(
+      and(
+        eq(d.state, 'pending'),
+        sql`${d.createdAt} < now() - make_interval(days => ${days})`,
+        sql`not exists (select from notifications n where n.id = ${d.notificationId}
+          and n.purge_notice = ${LAST_NOTICE} and n.purge_at > ${APP_NOW} - make_interval(days => ${FORGOTTEN_DAYS}))`,
+      ),
+    )
   return rowCount ?? 0
 }
 

@@ -117,7 +117,11 @@ export async function consume(
   async function take(batch: JsMsg[], held: Set<JsMsg>): Promise<void> {
     // Those that wait behind the batch are signaled too: their ack wait runs since the server sent them.
     const alive = setInterval(() => {
-      for (const message of held) message.working()
+      try {
+        for (const message of held) message.working()
+      } catch {
+        // The client has closed the connection: the messages come again through the next one.
+      }
     }, ackWaitMs / 3)
     try {
       const wanted = batch.map(deliveryOf).filter(({ event }) => !event || isFor(types, event))

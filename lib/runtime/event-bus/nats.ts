@@ -23,7 +23,8 @@ const ACK_WAIT_MS = 10_000
 
 /**
  * Events through NATS JetStream. Opening does not wait for the server: until it answers, `publish` and `check` throw
- * after some seconds and subscriptions keep retrying. Afterwards the client reconnects without limit.
+ * after some seconds and subscriptions keep retrying. Afterwards the client reconnects without limit. When the client gives
+ * up, as it does when the server refuses the login twice, the bus connects with a new one.
  */
 export function openNatsBus(options: NatsOptions): EventBus {
   const { log } = options
@@ -44,22 +45,32 @@ export function openNatsBus(options: NatsOptions): EventBus {
     isOnline = true
     online.resolve()
   }
-  const connecting = connectForEver(options, closing.signal).then((nc) => {
+  const nowOffline = () => {
+    if (!isOnline) return
+    isOnline = false
+    wasAway = true
+    lost.abort()
+    lost = new AbortController()
+    online = Promise.withResolvers()
+  }
+  let connecting = open()
+
+  async function open(): Promise<NatsConnection | undefined> {
+    const nc = await connectForEver(options, closing.signal)
     connection = nc
+    // The server may have lost the stream meanwhile.
+    suspect()
     nowOnline()
     if (nc) void followStatus(nc)
+    if (nc) void openAgain(nc)
     return nc
-  })
+  }
 
   async function followStatus(nc: NatsConnection): Promise<void> {
     for await (const { type } of nc.status()) {
       if (type === 'disconnect') {
         log.warn('lost the event server')
-        isOnline = false
-        wasAway = true
-        lost.abort()
-        lost = new AbortController()
-        online = Promise.withResolvers()
+        nowOffline()
       }
       if (type === 'reconnect') {
         log.info('the event server is back')
@@ -68,7 +79,14 @@ export function openNatsBus(options: NatsOptions): EventBus {
         nowOnline()
       }
     }
-    online.resolve()
+  }
+
+  async function openAgain(nc: NatsConnection): Promise<void> {
+    const error = await nc.closed()
+    if (closing.signal.aborted) return
+    log.warn({ err: error }, 'the connection to the event server has ended: connecting again')
+    nowOffline()
+    connecting = open()
   }
 
   async function prepare(): Promise<Wire> {

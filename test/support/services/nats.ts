@@ -1,4 +1,4 @@
-import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,10 @@ export interface NatsServer {
   restart(options?: { kill?: boolean; downMs?: number }): Promise<void>
   /** Ends the server and leaves its files. */
   down(): Promise<void>
-  up(): Promise<void>
+  /** Only this user may log in; without, every client may. */
+  up(login?: { user: string; password: string }): Promise<void>
+  /** How many logins it has refused. */
+  refused(): Promise<number>
   /** Copies its files, while it is down. */
   keepCopy(): Promise<void>
   /** Kills it, puts the stream of the copy in the place of its own, and starts it; `only` some parts, such as `msgs`. */
@@ -50,8 +53,9 @@ export async function startNats(host = ownLoopback()): Promise<NatsServer | unde
   const port = await freePort()
   const logFile = join(folder, 'log')
 
-  const start = async () => {
+  const start = async (login?: { user: string; password: string }) => {
     const args = ['-js', '-a', host, '-p', String(port), '-sd', data]
+    if (login) args.push('--user', login.user, '--pass', login.password)
     const child = await startProcess('nats-server', args, logFile)
     await waitFor('nats-server', child, logFile, () => greets(host, port))
     return child
@@ -84,9 +88,10 @@ export async function startNats(host = ownLoopback()): Promise<NatsServer | unde
       child = await start()
     },
     down: () => stopProcess(child),
-    async up() {
-      child = await start()
+    async up(login) {
+      child = await start(login)
     },
+    refused: async () => (await readFile(logFile, 'utf8')).split('authentication error').length - 1,
     keepCopy: () => cp(data, copy, { recursive: true }),
     async putCopyBack(only = () => true) {
       await stopProcess(child, 'SIGKILL')

@@ -41,6 +41,12 @@ const CASES: [string, Partial<NoticeSeen> & { now: number; purge?: number }, [Ne
     ['after the last notice', { now: 95, told: last(100) }, [last(100), false, 100]],
     ['when the purge is late', { now: 103, told: last(100) }, [last(100), false, 110]],
     ['when the purge is very late', { now: 131, told: last(100) }, [last(138), true, 138]],
+    ['when the last notice has not left yet', { now: 99, told: last(100), isUnheard: true }, [last(100), false, 100]],
+    [
+      'when it has not left by the time that it names',
+      { now: 100, told: last(100), isUnheard: true },
+      [last(107), true, 107],
+    ],
     ['under a hold', { now: 94, told: first(100), isHeld: true }, [NONE, false, 95]],
     ['when the purge moves to a later time', { now: 95, told: last(100), purge: 200 }, [NONE, false, 102]],
     ['when it moves a little', { now: 95, told: last(100), purge: 120 }, [first(120), true, 102]],
@@ -51,9 +57,13 @@ const CASES: [string, Partial<NoticeSeen> & { now: number; purge?: number }, [Ne
       [last(100), false, 100],
     ],
   ]
-for (const [name, { now, purge = 100, told = NONE, isHeld = false }, [saved, isNew, look]] of CASES) {
+for (const [
+  name,
+  { now, purge = 100, told = NONE, isHeld = false, isUnheard = false },
+  [saved, isNew, look],
+] of CASES) {
   t.test(`what is said ${name}`, async (t) => {
-    const next = nextNotice({ nowMs: day(now), purgeMs: day(purge), told, isHeld })
+    const next = nextNotice({ nowMs: day(now), purgeMs: day(purge), told, isHeld, isUnheard })
     t.strictSame(next, { told: saved, isNew, lookAgainMs: day(look) })
   })
 }
@@ -68,7 +78,13 @@ const deps = { db, store: storage.store, log: base.log, signal, waitMs: 5, pause
 const RULES: RetentionRun['rules'] = [{ after: 'P7Y', action: 'purge' }]
 const carry = (change: Partial<RetentionRun> = {}) =>
   carryOut(deps, eventArchive, aRun('EventArchive', { rules: RULES, confirmed: true, ...change }))
-const give = () => giveNotices({ db, log: base.log }, signal)
+const publish = () => sql('update outbox set published_at = now() where published_at is null')
+/** Nothing is on its way any more. */
+async function give(): Promise<number> {
+  const given = await giveNotices({ db, log: base.log }, signal)
+  await publish()
+  return given
+}
 /** Archived seven years ago, but for so many days. */
 async function anEvent(daysLeft: number): Promise<Uuid> {
   const id = await made.anEvent({ archived: 7, announced: false })
@@ -139,6 +155,58 @@ t.test('what was confirmed once is purged after its notices, without another que
   for (let n = 0; n < 11; n++) await anEvent(8)
   await later(10)
   t.match(await run(), { due: 11, ended: 'ConfirmationRequired' }, 'many that have become due since do')
+})
+
+t.test('a purge waits for a last notice that has not left, and the owner is told again', async (t) => {
+  const event = await anEvent(-400)
+  const announce = () => giveNotices({ db, log: base.log }, signal)
+  t.equal(await announce(), 1)
+  await later(8)
+  t.match(await carry(), { purged: 0 }, 'it is not published yet')
+  t.equal(await announce(), 1)
+  t.strictSame(await notices(event), ['last', 'last'])
+  await publish()
+  const notification = newUuid()
+  const deliver = (channel: string, state: string) =>
+    sql(
+      `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state)
+       values (gen_random_uuid(), $1, $2, $3, 'there', $4)`,
+      [org, notification, channel, state],
+    )
+  await sql(
+    `insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
+     select $1, org_id, 'EventPurgeSoon.v1', id, owner_id, 2, purge_notice_for from events where id = $2`,
+    [notification, event],
+  )
+  await deliver('email', 'pending')
+  await deliver('push', 'suppressed')
+  await deliver('webhook', 'sent')
+  await later(16)
+  t.match(await carry(), { purged: 0 }, 'it waits for the mail server')
+  t.equal(await announce(), 1, 'the time that it names is over')
+  await publish()
+  t.equal(await announce(), 0)
+  await sql('update notifications set purge_at = (select purge_notice_for from events where id = $1)', [event])
+  await sql(`update notification_deliveries set state = 'sending' where channel = 'email'`)
+  await later(24)
+  t.match(await carry(), { purged: 0 })
+  await sql(`update notification_deliveries set state = 'sent' where channel = 'email'`)
+  await sql(`update notification_deliveries set state = 'pending' where channel = 'webhook'`)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('a purge waits for a last notice that could not be handled', async (t) => {
+  const event = await anEvent(-400)
+  await give()
+  await sql(
+    `insert into parked_events (consumer, message_id, subject, stream_seq, aggregate_id, reason, attempts, event)
+     values ('notifications', $1, 'there', 1, $2, 'bad', 3, '{"type":"EventPurgeSoon"}')`,
+    [newUuid(), event],
+  )
+  await later(8)
+  t.match(await carry(), { purged: 0 })
+  await sql('delete from parked_events')
+  t.match(await carry(), { purged: 1 })
 })
 
 t.test('a policy that purges later makes notices due again', async (t) => {

@@ -640,6 +640,36 @@ t.test('without a channel the deliveries say so, also those from when it was on'
   t.match(await settled(aged.email ?? '', 'failed'), [{ reason: 'not sent within 3 days' }])
 })
 
+t.test('the last notice before a purge is not given up after three days', async (t) => {
+  const { part } = scriptedChannel(() => ({ is: 'paused', reason: 'ECONNREFUSED' }))
+  const worker = notifying(t, database, [part])
+  const tidy = (worker.tasks ?? []).find(({ name }) => name === 'notifications')
+  const soon = new Date(Date.now() + 4 * 86_400_000).toISOString()
+  const past = new Date(Date.now() - 31 * 86_400_000).toISOString()
+  const noticeOf = async (notice: 'first' | 'last', at: string) => {
+    const owner = await world.person({})
+    const event = await world.event({ status: 'archived', owner: owner.id })
+    await database.admin.query('update events set purge_notice = 2, purge_notice_for = $2 where id = $1', [event, at])
+    await world.consume(worker, [world.purgedSoon(event, notice, at)])
+    return owner.email
+  }
+  const [last, first, forgotten] = [
+    await noticeOf('last', soon),
+    await noticeOf('first', soon),
+    await noticeOf('last', past),
+  ]
+  await worker.stop()
+  await database.admin.query(
+    `update notification_deliveries set created_at = now() - interval '4 days' where destination = any ($1)`,
+    [[last, first, forgotten]],
+  )
+  await tidy?.run(0, new AbortController().signal)
+  await settled(first, 'failed')
+  await settled(forgotten, 'failed')
+  t.match(await world.deliveries(last), [{ state: 'pending' }])
+  await database.admin.query('delete from notification_channels')
+})
+
 t.test('a channel that throws or never answers is an attempt without an answer', async (t) => {
   const { part } = scriptedChannel(() => {
     throw new Error('broken')

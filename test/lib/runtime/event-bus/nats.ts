@@ -247,6 +247,38 @@ t.test('a check fails while the server is away, and a program can be closed mean
   await server.up()
 })
 
+t.test('publishes and consumes again after the server has refused its login for a while', async (t) => {
+  const url = new URL(server.url)
+  Object.assign(url, { username: 'app', password: 'good' })
+  const bus = openNatsBus({ url: url.href, ackWaitMs: 300, log: quietLog() })
+  t.teardown(() => bus.close())
+  const [before, after] = [sample(), sample()]
+  const seen: string[] = []
+  const arrived = ({ event }: Sample) => soon('the event', () => seen.includes(event.id))
+  const { promise: finished, resolve: finish } = Promise.withResolvers<void>()
+  await bus.subscribe(
+    { consumer: freshConsumer(), types: ['MediaUploaded'] },
+    each(async ({ event }) => {
+      seen.push(event?.id ?? '')
+      // A message that is under way when the connection ends.
+      if (event?.id === before.event.id) await finished
+    }),
+  )
+  await bus.publish(before.subject, before.event)
+  await arrived(before)
+  await server.down()
+  const refused = await server.refused()
+  await server.up({ user: 'app', password: 'other' })
+  await soon('refused logins', async () => (await server.refused()) >= refused + 4)
+  await t.rejects(bus.check())
+  await server.down()
+  await server.up()
+  finish()
+  await relay(bus, after)
+  await arrived(after)
+  await bus.check()
+})
+
 t.test('a message whose handler killed the process comes again, before newer ones of another process', async (t) => {
   const consumer = freshConsumer()
   const [bad, newer] = [sample(), sample()]
