@@ -31,7 +31,11 @@ export function archiveWorld({ admin, store, org, user }: World) {
   }
   /** As if the owner had been told, and the days since then were over. */
   const announcePurge = (event: Uuid) =>
-    sql('update events set purge_notice = 2, purge_notice_for = app_now() where id = $1', [event])
+    sql(
+      `update events e set purge_notice = 2, purge_notice_for = app_now(), purge_notice_to = (select user_id from memberships m
+         where m.org_id = e.org_id and m.user_id = e.owner_id) where id = $1`,
+      [event],
+    )
   /** Puts a policy in force that purges events after this time; null: never. */
   const setPolicy = (purgeAfter: string | null, o: { suspended?: boolean; dryRun?: boolean } = {}) =>
     sql(

@@ -155,6 +155,7 @@ export async function canaryScene(api: TestApi, c: Canaries, cluster: Cluster): 
   const byPhone = asInvitation(await invite({ phone_number: c.phone }))
   await invite({ uuid: c.id })
   const passed = asInvitation(await invite({ email: 'other-friend@example.org' }))
+  await sql('update events set purge_notice_to = owner_id where owner_id = $1', [c.id])
   await sql('update invitations set former_inviter = $2, former_message = $3 where id = $1', [passed.id, c.id, c.text])
   await ok(call('POST', `/api/invitations/${byMail.wireId}/respond`, { json: { response: 'accept', message: c.text } }))
 

@@ -7,3 +7,14 @@ set local lock_timeout = '2s';
 alter table invitations
   add column former_inviter uuid,
   add column former_message text;
+
+-- A worker of the release before, during a rollout or after a rollback, completes an erasure without knowing these columns, and
+-- those of migration 0115.
+create function forget_erased() returns trigger language plpgsql as $$
+begin
+  update invitations set former_inviter = null, former_message = null where former_inviter = new.user_id;
+  update events set purge_notice_to = null where purge_notice_to = new.user_id;
+  return null;
+end $$;
+create trigger forget_erased after update of status on erasures for each row
+  when (new.status = 'completed' and old.status <> 'completed') execute function forget_erased();

@@ -24,6 +24,8 @@ export const events = pgTable('events', {
   leaseToken: uuid(),
   purgeNotice: integer().notNull().default(0),
   purgeNoticeFor: time(),
+  purgeNoticeTo: id('user'),
+  purgeBegunAt: time(),
   purgeLookAt: leaseTime().notNull().default('-infinity'),
   version: integer().notNull().default(1),
   createdAt: time().notNull().defaultNow(),

@@ -29,6 +29,8 @@ export interface NoticeSeen {
   purgeMs: number
   told: Told
   isHeld: boolean
+  /** What was told went to another than the one who cares for the event now. */
+  isToAnother: boolean
   /** The last notice has not left yet. */
   isUnheard: boolean
 }
@@ -44,12 +46,13 @@ export interface NextNotice {
  * Whether the owner is to be told now when the event is purged. The last notice names a time that is at least seven days ahead,
  * and the event is purged no earlier, also when a period becomes shorter.
  */
-export function nextNotice({ nowMs, purgeMs, told: before, isHeld, isUnheard }: NoticeSeen): NextNotice {
+export function nextNotice(seen: NoticeSeen): NextNotice {
+  const { nowMs, purgeMs, told: before, isHeld } = seen
   const after = (days: number) => nowMs + days * DAY_MS
   const silent = (told: Told, lookAgainMs: number) => ({ told, isNew: false, lookAgainMs })
   // Who is told of a purge that a hold keeps from happening would be told wrongly; it is due anew when the hold ends.
   if (isHeld) return silent({ notice: NO_NOTICE, namedMs: null }, after(HELD_DAYS))
-  const told: Told = isForgotten(before, { nowMs, purgeMs, isUnheard }) ? { notice: NO_NOTICE, namedMs: null } : before
+  const told: Told = isForgotten(seen) ? { notice: NO_NOTICE, namedMs: null } : before
   const latest = after(LOOK_AGAIN_DAYS)
   if (told.notice === LAST_NOTICE) {
     const { namedMs } = told
@@ -66,11 +69,13 @@ export function nextNotice({ nowMs, purgeMs, told: before, isHeld, isUnheard }: 
   return { told: first, isNew: true, lookAgainMs: Math.min(daysBefore(LAST_DAYS), latest) }
 }
 
-/** The purge has moved behind the time that was named, or the time has passed long ago, or before the notice left. */
-function isForgotten(
-  { namedMs }: Told,
-  { nowMs, purgeMs, isUnheard }: Pick<NoticeSeen, 'nowMs' | 'purgeMs' | 'isUnheard'>,
-): boolean {
+/**
+ * The purge has moved behind the time that was named, or the time has passed long ago, or before the notice left, or another
+ * one was told.
+ */
+function isForgotten({ nowMs, purgeMs, told: { namedMs }, isToAnother, isUnheard }: NoticeSeen): boolean {
   if (namedMs === null) return false
-  return purgeMs > namedMs || nowMs > namedMs + FORGOTTEN_DAYS * DAY_MS || (isUnheard && nowMs >= namedMs)
+  return (
+    isToAnother || purgeMs > namedMs || nowMs > namedMs + FORGOTTEN_DAYS * DAY_MS || (isUnheard && nowMs >= namedMs)
+  )
 }

@@ -5,8 +5,8 @@ import { events } from '../../db/schema/events.ts'
 import { retentionPolicies, retentionRuns } from '../../db/schema/retention.ts'
 import { APP_NOW } from '../../retention/clock.ts'
 import { purgeTime } from '../events/purge-time-queries.ts'
-import { FOUND_DAYS, type NextNotice, type NoticeSeen, type Told } from './notice-plan.ts'
-import { isEventHeld, isUnheard } from './queries.ts'
+import { FOUND_DAYS, type NextNotice, NO_NOTICE, type NoticeSeen, type Told } from './notice-plan.ts'
+import { addressee, isEventHeld, isToAnother, isUnheard } from './queries.ts'
 
 /** When events are purged by a policy that is carried out. Nothing is purged while one is suspended or only tried. */
 const carriedOutAfter = sql`(select min(p.purge_after) from ${retentionPolicies} p
@@ -19,14 +19,16 @@ const msOf = (time: ReturnType<typeof sql>) => sql<number>`ceil(extract(epoch fr
 export const dueForNotice = (limit: number) => sql`
   select e.id, e.org_id as "orgId", e.version, e.purge_notice as notice, ${msOf(sql`e.purge_notice_for`)} as "namedMs",
     ${msOf(purgeTime(sql`e`))} as "purgeMs", (extract(epoch from ${APP_NOW}) * 1000)::float8 as "nowMs",
-    ${isEventHeld} as "isHeld", ${isUnheard} as "isUnheard"
+    ${isEventHeld} as "isHeld", ${isToAnother} as "isToAnother", ${isUnheard} as "isUnheard"
   from ${events} e
   where e.status = 'archived'
     and e.archived_at <= ${APP_NOW} + make_interval(days => ${FOUND_DAYS}) - ${carriedOutAfter}
     and e.purge_look_at <= ${APP_NOW}
   order by e.archived_at, e.purge_look_at limit ${limit} for update of e skip locked`
 
-export interface DueForNotice extends Told, Pick<NoticeSeen, 'nowMs' | 'purgeMs' | 'isHeld' | 'isUnheard'> {
+export interface DueForNotice
+  extends Told,
+    Pick<NoticeSeen, 'nowMs' | 'purgeMs' | 'isHeld' | 'isToAnother' | 'isUnheard'> {
   id: Uuid
   orgId: Uuid
   version: number
@@ -41,13 +43,12 @@ export async function lockDueForNotice(tx: Tx, limit: number): Promise<DueForNot
 const timeOf = (ms: number | null) => sql`to_timestamp(${ms}::float8 / 1000)`
 
 /** Call with the events locked. */
-export async function saveNotices(
-  tx: Tx,
-  next: readonly (Pick<NextNotice, 'told' | 'lookAgainMs'> & { id: Uuid })[],
-): Promise<void> {
-  for (const { id, told, lookAgainMs } of next) {
-    await tx.execute(sql`update ${events} set purge_notice = ${told.notice}, purge_notice_for = ${timeOf(told.namedMs)},
-      purge_look_at = ${timeOf(lookAgainMs)} where id = ${id}`)
+export async function saveNotices(tx: Tx, next: readonly (NextNotice & { id: Uuid })[]): Promise<void> {
+  for (const { id, told, isNew, lookAgainMs } of next) {
+    const isSame = !isNew && told.notice !== NO_NOTICE
+    await tx.execute(sql`update ${events} e set purge_notice = ${told.notice}, purge_notice_for = ${timeOf(told.namedMs)},
+      ${isSame ? sql`` : sql`purge_notice_to = ${isNew ? addressee : null}, purge_begun_at = null,`}
+      purge_look_at = ${timeOf(lookAgainMs)} where e.id = ${id}`)
   }
 }
 

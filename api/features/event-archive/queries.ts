@@ -8,7 +8,7 @@ import { type EventRow, eventParticipants, events } from '../../db/schema/events
 import { invitations } from '../../db/schema/invitations.ts'
 import { type MediaRow, media } from '../../db/schema/media.ts'
 import { notificationDeliveries, notifications } from '../../db/schema/notifications.ts'
-import { organizations } from '../../db/schema/organizations.ts'
+import { memberships, organizations } from '../../db/schema/organizations.ts'
 import { outbox } from '../../db/schema/outbox.ts'
 import { reactions } from '../../db/schema/reactions.ts'
 import { legalHolds } from '../../db/schema/retention.ts'
@@ -49,11 +49,17 @@ export const isUnheard = sql<boolean>`coalesce(
       select bool_or(d.state in ('pending', 'sending')) and not bool_or(d.state in ('sent', 'uncertain'))
       from ${notificationDeliveries} d where d.notification_id = n.id and d.channel <> 'webhook') limit 1), false)`
 
-/** Whether the owner of the event `e` was told of the purge: of this time, or an earlier one. */
+/** Whom a notice of the purge of the event `e` goes to: its owner while a member, otherwise, as null, the owners of the organization. */
+export const addressee = sql<Uuid | null>`(select m.user_id from ${memberships} m where m.org_id = e.org_id and m.user_id = e.owner_id)`
+
+/** Whether the notice of the event `e` went to another than it would now. A purge that has begun goes on. */
+export const isToAnother = sql<boolean>`(e.purge_begun_at is null and e.purge_notice_to is distinct from ${addressee})`
+
+/** Whether who cares for the event `e` was told of the purge: of this time, or an earlier one. */
 const isAnnounced = (due: Due) => sql`(e.purge_notice = ${sql.raw(String(LAST_NOTICE))}
   and e.purge_notice_for <= ${due.at}::timestamptz
   and e.purge_notice_for > ${due.at}::timestamptz - make_interval(days => ${FORGOTTEN_DAYS})
-  and ${purgeTime(sql`e`)} <= e.purge_notice_for and not ${isUnheard})`
+  and ${purgeTime(sql`e`)} <= e.purge_notice_for and not ${isToAnother} and not ${isUnheard})`
 /** The same for the cold tier. */
 function toCool(due: Due): SQL {
   const after = due.rules.find(({ action }) => action === 'moveToTier')?.after
@@ -268,7 +274,8 @@ type TakenRow = Pick<MediaRow, 'id' | 'orgId' | 'uploaderId' | 'version' | 'dele
 
 /**
  * Media items leave the library with the event. Returns those that were in it, and not in the trash. The times of the
- * deletion and of the withdrawal are the same for these, by which `putBack` knows them. Call with the rows locked.
+ * deletion and of the withdrawal are the same for these, by which `putBack` knows them. Call with the event and the rows
+ * locked.
  */
 export async function takeOut(
   tx: Tx,
@@ -295,6 +302,7 @@ export async function takeOut(
       ...{ deletedAt: media.deletedAt, isNew: sql<boolean>`deleted_at = purging_at` },
     })
   await lease(tx, { table: media, id: media.id }, ids, o)
+  await tx.execute(sql`update ${events} set purge_begun_at = now() where id = ${o.event} and purge_begun_at is null`)
   return left.filter(({ isNew }) => isNew)
 }
 
@@ -308,6 +316,9 @@ export async function putBack(tx: Tx, stored: readonly Stored[], event: Uuid): P
     where m.leaving_objects is distinct from s.objects`)
   if (torn.length > 0) return []
   await lockPlaces(tx, these)
+  // The purge has not begun if it had begun with these.
+  await tx.execute(sql`update ${events} e set purge_begun_at = null from ${media} m
+    where e.id = ${event} and m.id = ${these} and m.leaving_with = e.id and m.purging_at = e.purge_begun_at`)
   const unlessTrashed = (column: SQL) => sql`case when deleted_at <> purging_at then ${column} end`
   const back = await tx
     .update(media)

@@ -25,7 +25,8 @@ const TITLE = 'Event'
 
 /**
  * A draft, of which no one was told, is deleted with what belongs to it. An event that others take part in gets another
- * owner, who takes part, and keeps its time; what the person wrote about it goes. Notices of its purge were for others.
+ * owner, who takes part, and keeps its time; what the person wrote about it goes. The new owner is told
+ * of its purge.
  */
 export async function passEvent(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed' | 'deleted' | 'gone'> {
   const { rows } = await tx.execute<{ status: string; orgId: Uuid }>(sql`
@@ -41,7 +42,7 @@ export async function passEvent(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed
   }
   await tx.execute(sql`update ${events} set owner_id = coalesce(${successorIn(sql`events.org_id`, userId)}, owner_id),
     title = ${TITLE}, description = null, location_name = null, latitude = null, longitude = null,
-    purge_notice = 0, purge_notice_for = null, purge_look_at = '-infinity', version = version + 1, updated_at = now() where id = ${id}`)
+    purge_notice_to = null, purge_look_at = '-infinity', version = version + 1, updated_at = now() where id = ${id}`)
   await tx.execute(sql`insert into ${eventParticipants} as p (event_id, user_id, org_id, status, joined_at)
     select id, owner_id, org_id, 'accepted', now() from ${events} where id = ${id} and owner_id <> ${userId}
     on conflict (event_id, user_id) do update set status = 'accepted', joined_at = coalesce(p.joined_at, now())`)

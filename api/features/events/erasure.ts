@@ -9,6 +9,7 @@ export const eventsPart: PersonalPart = {
       columns: {
         lease_token: { harmless: 'random' },
         owner_id: { person: { stays: 'in an organization without any other member, who could become the owner' } },
+        purge_notice_to: { person: 'gone' },
         title: { erase: 'replaced in events of the person', canary: 'text' },
         description: { erase: 'removed in events of the person', canary: 'text' },
         location_name: { erase: 'removed in events of the person, with the coordinates', canary: 'text' },

@@ -84,7 +84,10 @@ async function purgeClaimed(deps: PurgeDeps, { due, claim, goesOn }: Purging, o:
       purged += await attemptPurge(deps, 'media item', { media: ids }, async () => {
         // The next round finds the resource gone and its pods, most likely, as well.
         if (await stopConversions(deps, jobs, ids)) return 0
-        const { purged: now } = await purgeGroup(deps, { ids, token, ...(due && { due }) })
+        const { purged: now, isHeld } = await purgeGroup(deps, { ids, token, ...(due && { due }) })
+        // What was restored, or is no longer due, has no one to wait for.
+        if (now === 0 && !isHeld)
+          await deps.db.inTransaction({}, (tx) => releaseLeases(tx, MEDIA_LEASES, { ids, token }))
         deps.onPurged?.(now)
         return now
       })

@@ -572,10 +572,11 @@ t.test('what is due is found by the index, whatever is leased, cold or not due y
   await insertMany(
     database,
     `insert into events (id, org_id, owner_id, title, start_at, status, archived_at, cold_at, cold_look_at, lease_at,
-        purge_notice, purge_notice_for, purge_look_at)
+        purge_notice, purge_notice_for, purge_notice_to, purge_look_at)
       select gen_random_uuid(), $1, $2, 'x', now(), 'archived', now() - n * interval '4 hours', now(), now() + interval '1 day',
           case when n % 2 = 0 then now() + interval '1 hour' else '-infinity' end,
           case when n > 15300 then 2 else 0 end, case when n > 15300 then now() - (n - 17000) * interval '1 minute' end,
+          (select user_id from memberships where org_id = $1 and user_id = $2),
           case when n % 100 = 0 then '-infinity' else now() + interval '1 day' end
         from generate_series(1, 20000) n`,
     [org, user],

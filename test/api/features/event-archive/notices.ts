@@ -47,6 +47,8 @@ const CASES: [string, Partial<NoticeSeen> & { now: number; purge?: number }, [Ne
       { now: 100, told: last(100), isUnheard: true },
       [last(107), true, 107],
     ],
+    ['when another one was told before', { now: 95, told: first(100), isToAnother: true }, [last(102), true, 102]],
+    ['when another one was told last', { now: 101, told: last(100), isToAnother: true }, [last(108), true, 108]],
     ['under a hold', { now: 94, told: first(100), isHeld: true }, [NONE, false, 95]],
     ['when the purge moves to a later time', { now: 95, told: last(100), purge: 200 }, [NONE, false, 102]],
     ['when it moves a little', { now: 95, told: last(100), purge: 120 }, [first(120), true, 102]],
@@ -59,11 +61,11 @@ const CASES: [string, Partial<NoticeSeen> & { now: number; purge?: number }, [Ne
   ]
 for (const [
   name,
-  { now, purge = 100, told = NONE, isHeld = false, isUnheard = false },
+  { now, purge = 100, told = NONE, isHeld = false, isToAnother = false, isUnheard = false },
   [saved, isNew, look],
 ] of CASES) {
   t.test(`what is said ${name}`, async (t) => {
-    const next = nextNotice({ nowMs: day(now), purgeMs: day(purge), told, isHeld, isUnheard })
+    const next = nextNotice({ nowMs: day(now), purgeMs: day(purge), told, isHeld, isToAnother, isUnheard })
     t.strictSame(next, { told: saved, isNew, lookAgainMs: day(look) })
   })
 }
@@ -323,32 +325,94 @@ t.test('an organization that keeps events for longer while media items go keeps 
   t.ok(await exists('events', event))
 })
 
-t.test(
-  'who cares for an event after its owner, or the last owner of the organization who was told, is told anew',
-  async (t) => {
-    const event = await anEvent(5)
-    const [owner, first, second] = [await made.aPerson(), await made.aPerson(), await made.aPerson()]
-    const leave = (person: Uuid) => sql('delete from memberships where user_id = $1', [person])
-    await sql(`update memberships set role = 'owner' where user_id = $1`, [first])
-    await sql('update events set owner_id = $2 where id = $1', [event, owner])
-    await give()
-    await leave(second)
-    await give()
-    t.strictSame(await notices(event), ['last'])
+const join = (person: Uuid, role = 'member') =>
+  sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [org, person, role])
+const leave = (person: Uuid) => sql('delete from memberships where user_id = $1', [person])
+const own = (event: Uuid, person: Uuid) => sql('update events set owner_id = $2 where id = $1', [event, person])
+
+t.test('who cares for an event after the one who was told of its purge is told anew', async (t) => {
+  const [owner, next, other] = [await made.aPerson(), await made.aPerson(), await made.aPerson()]
+  const event = await anEvent(5)
+  await own(event, owner)
+  await give()
+  await leave(other)
+  await give()
+  t.strictSame(await notices(event), ['last'], 'another member has left')
+  await own(event, next)
+  await later(8)
+  t.match(await carry(), { purged: 0 })
+  await give()
+  t.strictSame(await notices(event), ['last', 'last'], 'the next owner')
+  await leave(next)
+  await later(16)
+  t.match(await carry(), { purged: 0 })
+  await give()
+  t.strictSame(await notices(event), ['last', 'last', 'last'], 'the owners of the organization')
+  await join(next)
+  await later(24)
+  t.match(await carry(), { purged: 0 })
+  await give()
+  t.equal((await notices(event)).length, 4, 'an owner who has joined again')
+  await later(32)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('the owners of an organization are told once, also when others become owners', async (t) => {
+  const [owner, first, second] = [await made.aPerson(), await made.aPerson(), await made.aPerson()]
+  const event = await anEvent(5)
+  await own(event, owner)
+  await leave(owner)
+  const become = (person: Uuid, role: string) =>
+    sql('update memberships set role = $2 where user_id = $1', [person, role])
+  await become(first, 'owner')
+  await give()
+  await become(second, 'owner')
+  await become(first, 'member')
+  await later(8)
+  t.equal(await give(), 0)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('a notice of a worker that does not say whom it went to is given again', async (t) => {
+  const event = await anEvent(5)
+  await give()
+  await sql('update events set purge_notice_to = null where id = $1', [event])
+  await later(8)
+  t.match(await carry(), { purged: 0 })
+  await give()
+  t.strictSame(await notices(event), ['last', 'last'])
+})
+
+t.test('a purge that has begun goes on when the owner leaves, and one that has not begun does not', async (t) => {
+  for (const isBegun of [true, false]) {
+    const owner = await made.aPerson()
+    const event = await made.anEvent({ owner })
+    const album = await made.anAlbum(event)
+    const some = [await made.aMedia(), await made.aMedia()]
+    for (const media of some) await made.place(album, media)
+    let calls = 0
+    const failing = {
+      ...storage.store,
+      async deletePrefix(prefix: string) {
+        calls += 1
+        if (calls > (isBegun ? 2 : 0)) throw new Error('the store is away')
+        return storage.store.deletePrefix(prefix)
+      },
+    }
+    t.match(await carryOut({ ...deps, store: failing }, eventArchive, aRun('EventArchive', { rules: RULES })), {
+      purged: 0,
+    })
+    const [row] = await sql('select purge_begun_at is not null as begun from events where id = $1', [event])
+    t.strictSame(row, { begun: isBegun })
     await leave(owner)
-    await later(8)
-    t.match(await carry(), { purged: 0 })
-    await give()
-    t.strictSame(await notices(event), ['last', 'last'], 'the owners of the organization')
-    await leave(first)
-    await later(16)
-    t.match(await carry(), { purged: 0 })
-    await give()
-    t.strictSame(await notices(event), ['last', 'last', 'last'], 'who owns it from then on')
-    await later(24)
-    t.match(await carry(), { purged: 1 })
-  },
-)
+    await sql('update events set lease_at = now()')
+    await sql('update media set lease_at = now()')
+    t.equal(await give(), isBegun ? 0 : 1)
+    t.match(await carry(), { purged: isBegun ? 1 : 0 })
+    t.equal(await exists('events', event), !isBegun)
+    await made.clear()
+  }
+})
 
 t.test('two workers at once give each notice once', async (t) => {
   const events: Uuid[] = []

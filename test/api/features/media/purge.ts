@@ -195,6 +195,19 @@ t.test('restore and purge at the same instant: one of them wins, and whole', asy
   t.comment(`${restored} of 10 were restored`)
 })
 
+t.test('what is restored after a purge has claimed it keeps no lease', async (t) => {
+  const id = await aWholeVideo()
+  await remove(id)
+  await age('31 days')
+  const list: typeof base.cluster.list = async (...given) => {
+    await restore(id)
+    return base.cluster.list(...given)
+  }
+  t.equal(await purgeDue({ ...base, cluster: { ...base.cluster, list } }), 0)
+  const { rows } = await admin.query('select lease_token, lease_at <= now() as free from media where id = $1', [id])
+  t.strictSame(rows, [{ lease_token: null, free: true }])
+})
+
 t.test('what cannot be deleted now keeps its row and does not hold up the others', async (t) => {
   const [stuck, fine] = [await aWholeVideo(), await aWholeVideo()]
   await remove(stuck, fine)

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
+import { sql as orm } from '../../../../api/db/orm.ts'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
 import { expireSessions } from '../../../../api/features/media/uploads/release.ts'
@@ -7,6 +8,7 @@ import { addHold, releaseHold } from '../../../../api/features/retention/holds.t
 import { carryOut as carryOutRun } from '../../../../api/features/retention/run.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
 import { lockHolds } from '../../../../api/retention/holds-queries.ts'
+import { hasTracesIn } from '../../../../api/retention/traces-queries.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { highlightPrefix, mediaPrefix, originalKey, stagingPrefix } from '../../../../lib/contract/object-keys.ts'
 import { albumWorld } from '../../../support/albums.ts'
@@ -282,6 +284,40 @@ t.test(
     t.equal((await sql('select from sessions where user_id = $1', [person.id])).length, 0)
   },
 )
+
+t.test('the end of an erasure removes what a worker of the release before does not know of', async (t) => {
+  const person = await aMember()
+  const event = await anEvent(api, { org, orgId, owner: people.owner })
+  const json = { email: `${newUuid()}@example.org` }
+  const { data } = await call(people.owner, 'POST', `/api/orgs/${org}/events/${event.wireId}/invitations`, { json })
+  const { id } = asInvitation(data)
+  const { id: asked } = await ask(person)
+  // After the steps that remove it.
+  const steps = ERASE_STEPS.map((step) => {
+    if (step.name !== 'events.messages') return step
+    const run: typeof step.run = async (...given) => {
+      await sql(`update invitations set former_inviter = $2, former_message = 'Hello' where id = $1`, [id, person.id])
+      await sql('update events set purge_notice_to = $2 where id = $1', [event.id, person.id])
+      return step.run(...given)
+    }
+    return { ...step, run }
+  })
+  await eraseWhole(eraseDeps(api, cluster), asked, steps)
+  t.strictSame(await sql('select former_inviter, former_message from invitations where id = $1', [id]), [
+    { former_inviter: null, former_message: null },
+  ])
+  t.strictSame(await sql('select purge_notice_to from events where id = $1', [event.id]), [{ purge_notice_to: null }])
+})
+
+t.test('passed invitations of a person are found by their index', async (t) => {
+  const { rows } = await db.inTransaction({}, async (tx) => {
+    await tx.execute(orm`set local enable_seqscan = off`)
+    const asked = hasTracesIn(orm`${orgId}::uuid`, orm`${people.member.id}::uuid`)
+    return tx.execute<{ 'QUERY PLAN': string }>(orm`explain select ${asked}`)
+  })
+  const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
+  t.match(plan, /invitations_by_former_inviter.*\n *Index Cond: \(former_inviter = /)
+})
 
 /** A highlight of another member, with its files, and of which item the person has uploaded or what. */
 async function aHighlight(column: 'uploader_id' | 'caption_by', person: Person) {
