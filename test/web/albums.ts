@@ -40,6 +40,8 @@ t.test('who sees an album depends on its status first', async (t) => {
       t.match(words.audienceOf({ status, visibility }), /owner and the administrators/)
     }
   }
+  const ofEvent = { status: 'DRAFT', visibility: 'organization', event_id: 'evt_1' }
+  t.match(words.audienceOf(ofEvent), /owner of its event/)
   t.match(words.audienceOf({ status: 'PUBLIC', visibility: 'organization' }), /Everyone/)
   t.match(words.audienceOf({ status: 'PUBLIC', visibility: 'participants' }), /take part/)
   t.match(words.noteOn({ status: 'PUBLIC' }, { status: 'archived' }), /event of this album is archived/)

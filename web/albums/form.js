@@ -8,7 +8,7 @@ const REFUSALS = { CONFLICT: 'The event has an album already.' }
 const VISIBILITIES = [
   ['organization', 'Everyone in the group'],
   ['participants', 'Those who take part in the event'],
-  ['private', 'Only the owner and the administrators'],
+  ['private', 'Only the owner, the owner of its event and the administrators'],
 ]
 
 /** Asks for a new album, of `event` if it is given, or for changes of `album`. `onSaved` gets what the API made of it. */
@@ -36,7 +36,7 @@ function AlbumForm({ org, album, event, onSaved, onClose }) {
   })
   const visibilities = VISIBILITIES.filter(([value]) => value !== 'participants' || !album || album.event_id)
   const hint =
-    'You can change the rest later; the event is chosen once. Until you publish the album, only you and the administrators see it. All members can see the photos themselves in the library.'
+    'You can change the rest later; the event is chosen once. Until you publish the album, only you, the owner of its event and the administrators see it. All members can see the photos themselves in the library.'
   return html`
     <${FormDialog} title=${album ? 'Edit album' : 'New album'} form=${form} label=${album ? 'Save' : 'Create draft'} onClose=${onClose}>
       <${Field} form=${form} name="title" label="Name" maxlength="200" required autofocus />

@@ -12,7 +12,10 @@ const AUDIENCES = {
 }
 
 /** Who can see an album now. */
-export const audienceOf = ({ status, visibility }) => AUDIENCES[status === 'PUBLIC' ? visibility : 'private']
+export function audienceOf({ status, visibility, event_id: event }) {
+  const of = status === 'PUBLIC' ? visibility : 'private'
+  return of === 'private' && event ? 'The owner, the owner of its event and the administrators' : AUDIENCES[of]
+}
 
 export const itemsOf = ({ media_count: count }) => (count === 0 ? 'Empty' : plural(count, 'item'))
 

@@ -55,9 +55,14 @@ const INSERTIONS: readonly Insert[] = [
   insertion('CommentPosted', ({ payload }) => payload.comment_id, insertComments),
 ]
 
+/** From the fewest to the most who see an album that is published. One that is not is as private. */
+const AUDIENCES = ['private', 'participants', 'organization']
+
 /** Whether more people may see the album since then. */
-const isShownToOthers = (payload: EventPayload<'AlbumUpdated'>) =>
-  payload.status === 'PUBLIC' && (payload.change === 'status' || payload.previous_visibility !== undefined)
+function isShownToOthers({ status, change, visibility, previous_visibility: before }: EventPayload<'AlbumUpdated'>) {
+  if (status !== 'PUBLIC' || (change !== 'status' && before === undefined)) return false
+  return AUDIENCES.indexOf(visibility) > (change === 'status' ? 0 : AUDIENCES.indexOf(before ?? visibility))
+}
 
 const actorOf = (payload: { event_id: Uuid; actor_id?: Uuid | null | undefined }) => payload.actor_id ?? undefined
 

@@ -383,6 +383,13 @@ t.test('an album that is shown to others comes to the top of their feeds', async
   update(22, 5, { change: 'status', status: 'DRAFT' })
   update(30, 6, { change: 'details', status: 'PUBLIC', previous_visibility: 'private' })
   update(31, 7, { change: 'details', status: 'DRAFT', previous_visibility: 'private' })
+  update(32, 8, {
+    change: 'details',
+    status: 'PUBLIC',
+    visibility: 'participants',
+    previous_visibility: 'organization',
+  })
+  update(33, 9, { change: 'status', status: 'PUBLIC', visibility: 'private' })
   await sql("update albums set status = 'PUBLIC' where id = $1", [album])
   for (const events of [s.events, s.events.toReversed()]) {
     await s.consume(events)
