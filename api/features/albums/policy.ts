@@ -60,12 +60,6 @@ const ownerLeft = fact<Kept>(
   (_, row) => !row.ownerIsMember,
 )
 
-const ofAnothersEvent = fact<Owned>(
-  'album_of_anothers_event',
-  'while its event has another owner than the album',
-  (_, row) => row.eventOwnerId !== null && row.eventOwnerId !== row.ownerId,
-)
-
 const mayManageAlbum = anyOf<Owned>(albumOwner, eventOwner, organizationAdmin)
 
 /**
@@ -135,12 +129,12 @@ export const albumActions = {
     ),
     whileOpen,
   ),
-  // Otherwise an album whose owner has left, or the album that another member made of an event, would keep its status.
+  // Otherwise an album whose owner has left would keep its status for ever.
   setStatus: on(
     ALBUM,
     'album.set_status',
     'publish or archive an album',
-    anyOf<Kept>(albumOwner, eventOwner, allOf<Kept>(organizationAdmin, anyOf<Kept>(ownerLeft, ofAnothersEvent))),
+    anyOf<Kept>(albumOwner, eventOwner, allOf<Kept>(organizationAdmin, ownerLeft)),
   ),
 } as const
 

@@ -226,7 +226,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Publish an album, archive it, or make it a draft again',
       description:
-        'For the owner of the album and the owner of its event: other members of its organization get 403. For the owners and administrators of the organization once the owner of the album has left it, and for the album that a member made of the event of another one. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
+        'For the owner of the album and the owner of its event: other members of its organization get 403. For the owners and administrators of the organization once the owner of the album has left it. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
       problems: ['FORBIDDEN', 'NOT_FOUND'],
       action: albumActions.setStatus,
       organization: { of: 'albums', id: ({ body }) => body.album_id },
