@@ -5,7 +5,7 @@ import { poll } from './lib/poll.js'
 import { onSessionElsewhere } from './lib/session.js'
 import { toast } from './lib/toast.js'
 import { App } from './shell/app.js'
-import { keepKey, loadDirectory, SIGNED_OUT_EVERYWHERE } from './shell/sign-in.js'
+import { keepKey, loadDirectory, SESSION_ENDED, SIGNED_OUT_EVERYWHERE } from './shell/sign-in.js'
 import { withMedia, withoutKey } from './shell/views.js'
 
 const show = (view) => render(view, document.getElementById('app'))
@@ -44,11 +44,15 @@ onSessionElsewhere(() => location.reload())
 show(html`<${Wait} />`)
 const { accounts, hasOutbox } = await loadDirectory()
 const wanted = accounts.find((a) => a.label.toLowerCase().startsWith(hash.get('account') ?? '-'))
-let before = isSignedIn() ? await whoIsIt() : undefined
+const wasSignedIn = isSignedIn()
+let before = wasSignedIn ? await whoIsIt() : undefined
+const notice = wasSignedIn && !before ? SESSION_ENDED : undefined
 if (before && wanted && before.email !== wanted.email) {
-  if (await signOut()) toast(SIGNED_OUT_EVERYWHERE)
+  void signOut().then((isEverywhere) => isEverywhere && toast(SIGNED_OUT_EVERYWHERE))
   before = undefined
 }
 // The viewer adds the media item again when it opens it.
 if (media) name(withoutKey(location.hash))
-show(html`<${App} accounts=${accounts} hasOutbox=${hasOutbox} wanted=${wanted} before=${before} media=${media} />`)
+show(
+  html`<${App} accounts=${accounts} hasOutbox=${hasOutbox} wanted=${wanted} before=${before} notice=${notice} media=${media} />`,
+)

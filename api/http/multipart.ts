@@ -89,8 +89,8 @@ export function readForm(req: IncomingMessage): Promise<Form> {
     // Only here does busboy report a form that ends inside the file.
     source.on('error', (error) => fail(malformed(error)))
     if (isOver()) return void source.resume()
-    if (name !== 'file' || !given) return fail(missing())
-    const filename = unescaped(given)
+    if (name !== 'file') return fail(missing())
+    const filename = unescaped(given || UNNAMED)
     if (!isUnicode(filename)) return fail(invalid([{ field: 'body.file', issue: `has a file name that ${NOT_UTF8}` }]))
     const meter = hashing()
     file = meter.stream
@@ -127,6 +127,8 @@ export function readForm(req: IncomingMessage): Promise<Form> {
   return begun.promise
 }
 
+/** What a client calls its file that does not say. */
+const UNNAMED = 'file'
 const NOT_UTF8 = 'is not valid UTF-8'
 
 function issueOf(value: string, { isLong, isSecond }: { isLong: boolean; isSecond: boolean }): string | undefined {
@@ -144,7 +146,13 @@ const isUnicode = (text: string) => text.isWellFormed() && !text.includes('\uFFF
 function open(req: IncomingMessage): BusboyInstance {
   requireType(req, /^multipart\/form-data\s*(;|$)/i, 'multipart/form-data')
   try {
-    return new Busboy({ headers: req.headers as BusboyHeaders, limits: LIMITS })
+    return new Busboy({
+      headers: req.headers as BusboyHeaders,
+      limits: LIMITS,
+      // The file name is optional (RFC 7578 §4.2); a part without one would be a text field.
+      isPartAFile: (name, type, filename) =>
+        name === 'file' || filename !== undefined || type === 'application/octet-stream',
+    })
   } catch (cause) {
     throw malformed(cause)
   }

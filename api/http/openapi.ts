@@ -39,7 +39,8 @@ together may have 16 KiB (431), a JSON body 256 KiB (413). The server ignores un
 
 The server stores text in Unicode's normal form NFC, without surrounding white space. Text may contain no control
 characters except newline and tab, and at most 30 combining marks in a row. A time in a request is one of RFC 3339 with
-any offset, from the year 1000 to 9999; a filter accepts earlier years too.
+any offset, with T and Z as capital letters and without leap seconds, from the year 1000 to 9999; a filter accepts earlier
+years too.
 
 An optional field of a JSON body may be null, which is the same as leaving it out. In a change of something that exists null
 removes the value instead, and a field that always has a value refuses it.`

@@ -27,8 +27,11 @@ export interface CursorPosition {
 
 export interface Cursors {
   encode(scope: CursorScope, after: CursorPosition): string
-  /** Throws Problem INVALID_CURSOR unless the server issued the cursor for this list within the last 24 hours, or little more. */
-  decode(scope: CursorScope, cursor: string): CursorPosition
+  /**
+   * Throws Problem INVALID_CURSOR unless the server issued the cursor for this list within the last 24 hours, or little
+   * more. `field`: where the request has it.
+   */
+  decode(scope: CursorScope, cursor: string, field?: `body.${string}`): CursorPosition
 }
 
 const LIFETIME_SECONDS = 24 * 3600
@@ -55,9 +58,9 @@ export function cursors(secret: string, clock: Clock): Cursors {
       const body = Buffer.from(JSON.stringify(content))
       return `cursor_${Buffer.concat([body, mac(body)]).toString('base64url')}`
     },
-    decode(scope, cursor) {
+    decode(scope, cursor, field) {
       const content = open(cursor)
-      if (!content || content.f !== fingerprint(scope) || content.exp <= now()) throw invalid()
+      if (!content || content.f !== fingerprint(scope) || content.exp <= now()) throw invalid(field ?? 'query.cursor')
       return { at: content.k[0], id: content.k[1] }
     },
   }
@@ -71,9 +74,9 @@ export function cursors(secret: string, clock: Clock): Cursors {
   }
 }
 
-const invalid = () =>
+const invalid = (field: string) =>
   new Problem('INVALID_CURSOR', 'The cursor is not valid for this list. Start again without a cursor.', {
-    details: [{ field: 'query.cursor', issue: 'is unknown, expired, or belongs to another list' }],
+    details: [{ field, issue: 'is unknown, expired, or belongs to another list' }],
   })
 
 /** The same for any order of the filters, and with or without undefined ones. */

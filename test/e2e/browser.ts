@@ -389,8 +389,26 @@ t.test('a link in a new tab finds the session, and tabs do not refresh against e
   await second.getByRole('heading', { level: 1, name: 'Trash' }).waitFor()
   t.equal(refreshes, 1)
   await under.reported(401)
+  await second.getByRole('link', { name: 'Photos', exact: true }).click()
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  await second.route('**/single', async (route) => {
+    await released
+    // What the tab has given up meanwhile cannot go on.
+    await route.abort().catch(() => {})
+  })
+  await writeFile(join(folder, 'held.mp4'), brokenVideo(9))
+  const sending = second.waitForRequest('**/single')
+  await second.locator('#files').setInputFiles(join(folder, 'held.mp4'))
+  await sending
+  const asked: string[] = []
+  second.on('dialog', (dialog) => {
+    asked.push(dialog.type())
+    void dialog.dismiss()
+  })
   await page.getByRole('button', { name: 'Sign out' }).click()
   await second.getByRole('button', { name: 'Sign in' }).waitFor()
+  t.strictSame(asked, [], 'also a tab that uploads: it must not stay as it is, for the next person')
+  release()
   await second.close()
   await page.getByRole('button', { name: 'Sign in' }).waitFor()
   await page.goto(under.platform.page.link({ account: 'member' }))
@@ -399,8 +417,17 @@ t.test('a link in a new tab finds the session, and tabs do not refresh against e
 })
 
 t.test('signing out ends the session, also for whoever comes back', async (t: Test) => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  await page.route('**/auth/sessions/*', async (route) => {
+    await released
+    await route.continue()
+  })
+  const ended = page.waitForResponse('**/auth/sessions/*')
   await page.getByRole('button', { name: 'Sign out' }).click()
+  // However long the answer takes.
   await page.getByRole('button', { name: 'Sign in' }).waitFor()
+  release()
+  await ended
   await page.reload()
   await page.getByRole('button', { name: 'Sign in' }).waitFor()
   t.equal(await page.locator('.tile').count(), 0)

@@ -401,7 +401,7 @@ t.test('HTML of others never becomes an element', async (t: Test) => {
 })
 
 interface Shown {
-  getBoundingClientRect(): { width: number; height: number }
+  getBoundingClientRect(): { width: number; height: number; right: number }
   textContent: string | null
 }
 const tooSmall = (buttons: Shown[]) =>
@@ -410,12 +410,23 @@ const tooSmall = (buttons: Shown[]) =>
     return width < 44 || height < 44 ? [`${it.textContent} ${width} x ${height}`] : []
   })
 
+interface Form extends Shown {
+  querySelectorAll(selector: string): Iterable<Shown>
+}
+const beyondItsEdge = (form: Form) =>
+  [...form.querySelectorAll('button, textarea')].flatMap((it) =>
+    it.getBoundingClientRect().right > form.getBoundingClientRect().right + 0.5 ? [it.textContent] : [],
+  )
+
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
   await comment(ann, 'do you still know?').getByRole('button', { name: '1 reply' }).click()
   await ann.getByText('Every minute of it').waitFor()
+  await comment(ann, 'do you still know?').getByRole('button', { name: 'Reply', exact: true }).first().click()
+  await ann.locator('.comment .composer').waitFor()
   for (const [width, colorScheme] of [
     [390, 'light'],
     [360, 'dark'],
+    [320, 'light'],
   ] as const) {
     await ann.emulateMedia({ colorScheme })
     await ann.setViewportSize({ width, height: 800 })
@@ -430,7 +441,9 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
     t.strictSame(await below(ann).getByRole('button').evaluateAll(tooSmall), [], 'large enough for a finger')
     await under.shoot(`c5-touch-${width}`)
     t.equal(await overflow(ann), 0, `event ${width}, with a finger`)
+    t.strictSame(await ann.locator('.comment .composer').first().evaluate(beyondItsEdge), [], 'the form of a reply')
   }
+  await ann.locator('.comment .composer').getByRole('button', { name: 'Cancel' }).click()
   await ann.emulateMedia({ colorScheme: 'light' })
   await ann.setViewportSize({ width: 1280, height: 860 })
 })

@@ -212,7 +212,9 @@ t.test('several photos are selected, and added to an album or deleted together',
   for (const name of ['IMG_0001.JPG', 'zoo.png']) await choose(name)
   await page.getByRole('button', { name: 'Delete 2 items' }).click()
   await until(`document.querySelectorAll('.tile').length === 1`)
+  await until(`document.activeElement.matches('.tile .frame')`)
   await page.getByRole('button', { name: 'Undo' }).click()
+  await until(`document.activeElement.id === 'photos'`)
   await until(`document.querySelectorAll('.tile').length === 3`)
   t.notOk(await page.getByRole('toolbar').isVisible())
 })
@@ -261,6 +263,7 @@ t.test('what is deleted can be taken back at once', async (t: Test) => {
   await tile('zoo.png').hover()
   await page.getByRole('button', { name: 'Delete zoo.png' }).click()
   await until(`document.querySelectorAll('.month').length === 1`)
+  await until(`document.activeElement.closest('.tile')?.dataset.kind === 'live'`)
   await page.getByRole('button', { name: 'Undo' }).click()
   await until(`document.querySelectorAll('.month').length === 2`)
   t.strictSame((await months()).at(-1), ['2023-11', '1 item'])
@@ -283,22 +286,71 @@ t.test('a key that is held down deletes one photo', async (t: Test) => {
   await until(`!document.querySelector('#viewer').open`)
 })
 
-t.test('what another member deletes goes without a reload, and comes back with its restoration', async (t: Test) => {
+/** What another member deletes and restores. */
+async function byAnother(name: string) {
   const { demo } = under.platform
   const other = await signIn(demo.base_url, demo.accounts.admin)
-  const path = `/api/media/${demo.organizations[0]?.org_id}/${await tile(HTML_NAME).getAttribute('data-media')}`
-  await other.call('DELETE', path)
-  // Two, because the counts and what is shown may be of different moments.
-  for (let looks = 0; looks < 2; looks++) {
-    const looked = page.waitForResponse((r) => r.url().endsWith('/months'))
-    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
-    await looked
+  const path = `/api/media/${demo.organizations[0]?.org_id}/${await tile(name).getAttribute('data-media')}`
+  const look = () => page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+  return {
+    remove: () => other.call('DELETE', path),
+    /** Two, because the counts and what is shown may be of different moments. */
+    async lookTwice() {
+      for (let looks = 0; looks < 2; looks++) {
+        const looked = page.waitForResponse((r) => r.url().endsWith('/months'))
+        await look()
+        await looked
+      }
+    },
+    async restore() {
+      await other.call('POST', `${path}/restore`)
+      await look()
+      await tile(name).waitFor()
+    },
   }
+}
+
+t.test('what another member deletes goes without a reload, and comes back with its restoration', async (t: Test) => {
+  const other = await byAnother(HTML_NAME)
+  await other.remove()
+  await other.lookTwice()
   await tile(HTML_NAME).waitFor({ state: 'detached' })
   t.strictSame((await months())[0], ['2024-05', '1 item'])
-  await other.call('POST', `${path}/restore`)
-  await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
-  await tile(HTML_NAME).waitFor()
+  await other.restore()
+})
+
+t.test('the viewer goes on from what another member deletes', async () => {
+  const other = await byAnother(HTML_NAME)
+  await choose(HTML_NAME)
+  await until(`document.querySelector('#viewer').open`)
+  await other.remove()
+  await other.lookTwice()
+  await page.getByText('This photo was deleted.').waitFor()
+  await until(`document.querySelector('#viewer-title').textContent === 'IMG_0001.JPG'`)
+  await page.keyboard.press('Escape')
+  await until(`!document.querySelector('#viewer').open`)
+  await other.restore()
+  await under.reported(404)
+})
+
+t.test('what another member deletes is no longer selected, and keeps nothing from an album', async () => {
+  const other = await byAnother(HTML_NAME)
+  await page.getByRole('button', { name: 'Select' }).click()
+  for (const name of [HTML_NAME, 'zoo.png']) await choose(name)
+  await page.getByRole('button', { name: 'Add to album' }).click()
+  await other.remove()
+  await page.getByRole('button', { name: /^Trip/ }).click()
+  await page.getByText('1 item added to “Trip”. One was deleted meanwhile.').waitFor()
+  await other.restore()
+  await page.getByRole('button', { name: 'Select' }).click()
+  for (const name of [HTML_NAME, 'zoo.png']) await choose(name)
+  await page.getByText('2 items selected').waitFor()
+  await other.remove()
+  await other.lookTwice()
+  await page.getByText('1 item selected').waitFor()
+  await page.getByRole('button', { name: 'End selecting' }).click()
+  await other.restore()
+  await under.reported(404, 409)
 })
 
 t.test('the trash says how many days are left, and gives a Live Photo back whole', async (t: Test) => {
@@ -471,6 +523,7 @@ t.test('a session that ends during an upload ends it, and the next person sends 
   await eventually('the first files to be on their way', () => held === 3)
   await (await signIn(demo.base_url, demo.accounts.member)).call('DELETE', '/api/auth/sessions')
   release()
+  await page.getByText('Your session has ended. Sign in again.').waitFor()
   await page.getByRole('button', { name: /Tomás Silva/ }).click()
   await page.getByRole('button', { name: 'Sign in', exact: true }).click()
   await page.locator('.tile').first().waitFor()

@@ -359,8 +359,14 @@ t.test('who deletes the account has to type it, is signed out, and is no name an
   await dialog.getByText('Type “delete my account”.').waitFor()
   await dialog.getByRole('textbox').fill('Delete my account')
   t.strictSame(under.consoleErrors, [])
+  const uploaded = `{ mediaId: 'med_1', at: Date.now() }`
+  await ann.evaluate(`localStorage.setItem('keepsake.upload.org_1|private.jpg', JSON.stringify(${uploaded}))`)
   await dialog.getByRole('button', { name: 'Delete for good' }).click()
   await ann.locator('main.sign-in').waitFor()
+  await ann.getByText('Your account is deleted.').waitFor()
+  const left = `Object.keys(localStorage).filter((key) => /^keepsake\\.(upload|unfinished|group)/.test(key))`
+  t.strictSame(await ann.evaluate(left), [], 'nothing of this person is left for the next one')
+  t.equal(new URL(ann.url()).hash, '', 'who would find the view that deletes an account')
   const tomas = await reader()
   const hers = tomas.locator('.news', { hasText: 'Mira Okafor' })
   await eventually('the feed to show no item of the erased person', async () => (await hers.count()) === 0)

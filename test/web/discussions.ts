@@ -85,27 +85,33 @@ t.test('what is on its way is not unsent, and its repeat has the same key', asyn
   drafts.forgetUnsent()
 })
 
-t.test('what is unsent outlives a reload of the tab, for the session that wrote it', async (t) => {
-  const storage = (entries = new Map<string, string>()) => ({
+t.test('what is unsent outlives a reload of the tab and the session, for the person who wrote it', async (t) => {
+  const entries = new Map<string, string>()
+  const sessionStorage = {
     getItem: (key: string) => entries.get(key) ?? null,
     setItem: (key: string, text: string) => void entries.set(key, text),
     removeItem: (key: string) => void entries.delete(key),
-  })
-  const [localStorage, sessionStorage] = [storage(), storage()]
-  t.intercept(globalThis, 'localStorage', { value: localStorage })
+  }
   t.intercept(globalThis, 'sessionStorage', { value: sessionStorage })
-  const signIn = (id: string) => localStorage.setItem('keepsake.session', JSON.stringify({ id }))
   let reloads = 0
-  const reload = () => import(`${new URL('../../web/discussions/drafts.js', import.meta.url).href}?${++reloads}`)
+  const reload = async (userId: string) => {
+    const tab = await import(`${new URL('../../web/discussions/drafts.js', import.meta.url).href}?${++reloads}`)
+    tab.openUnsentOf(userId)
+    return tab
+  }
   const draft = { text: '@Ann', chosen: new Map([['@Ann', 'usr_1']]), media: [{ media_id: 'med_1' }] }
-  signIn('ann')
-  ;(await reload()).keepDraft('/one', 'new', draft)
-  t.strictSame((await reload()).draftOf('/one', 'new'), draft)
-  signIn('bob')
-  t.notOk((await reload()).hasUnsent('/one'), 'of another person')
-  signIn('ann')
-  ;(await reload()).forgetUnsent()
-  t.notOk((await reload()).hasUnsent('/one'))
+  const tab = await reload('ann')
+  tab.keepDraft('/one', 'new', draft)
+  tab.openUnsentOf('ann')
+  t.strictSame(tab.draftOf('/one', 'new'), draft, 'in the next session of its author')
+  t.strictSame((await reload('ann')).draftOf('/one', 'new'), draft)
+  tab.openUnsentOf('bob')
+  t.notOk(tab.hasUnsent('/one'), 'of another person')
+  t.notOk((await reload('ann')).hasUnsent('/one'), 'who has left nothing of it')
+  const last = await reload('ann')
+  last.keepDraft('/one', 'new', draft)
+  last.forgetUnsent()
+  t.notOk((await reload('ann')).hasUnsent('/one'), 'once its author has signed out here')
 })
 
 t.test('when a comment was written', async (t) => {

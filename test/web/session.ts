@@ -183,6 +183,10 @@ t.test(
     const done = () => new Response(null, { status: 204 })
     const notAlone = () => json(422, { error: { code: 'SESSION_NOT_REVOCABLE' } })
     const [own, list, all] = ['/v1/api/auth/sessions/ses_own', '/v1/api/auth/sessions', '/v1/api/auth/logout']
+    const renewal = '/v1/api/auth/refresh'
+    const renewed = () => json(200, { data: NEW })
+    let ends = 0
+    const expired = () => (ends++ === 0 ? json(401, {}) : done())
     const sessions = (current: boolean) => () =>
       json(200, {
         data: {
@@ -197,13 +201,23 @@ t.test(
       ['kept by an earlier version', {}, { [list]: sessions(true), [own]: done }, [list, own], false],
       ['not alone', { signIn: 'ses_own' }, { [own]: notAlone, [all]: done }, [own, all], true],
       ['none says which', {}, { [list]: sessions(false), [all]: done }, [list, all], true],
+      ['expired', { signIn: 'ses_own' }, { [own]: expired, [renewal]: renewed }, [own, renewal, own], false],
+      [
+        'ended',
+        { signIn: 'ses_own' },
+        { [own]: () => json(401, {}), [renewal]: () => json(401, {}) },
+        [own, renewal],
+        false,
+      ],
       ['an outage', { signIn: 'ses_own' }, { [own]: () => json(503, {}) }, [own], false],
       ['no logout', { signIn: 'ses_own' }, { [own]: notAlone, [all]: () => json(503, {}) }, [own, all], false],
     ] as [string, object, Record<string, () => Response>, string[], boolean][]) {
       await t.test(what, async (t) => {
         signedIn(more)
         const api = apiOf(t, answers)
-        t.equal(await signOut(), isEverywhere)
+        const signedOut = signOut()
+        t.equal(kept(), null, 'at once')
+        t.equal(await signedOut, isEverywhere)
         t.strictSame(api.sent, sent)
         t.equal(kept(), null)
       })

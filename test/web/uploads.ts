@@ -11,7 +11,12 @@ t.intercept(globalThis, 'localStorage', {
   },
 })
 const { send, uploadOf } = await import(new URL('../../web/uploads/upload.js', import.meta.url).href)
+const { newUploadQueue } = await import(new URL('../../web/uploads/queue.js', import.meta.url).href)
 const { inTurn } = await import(new URL('../../web/uploads/turns.js', import.meta.url).href)
+
+const nothing = () => {}
+const told = { onProgress: nothing, onResume: nothing, onWait: nothing }
+const uploadsOf = (file: File) => uploadOf({ org: 'org_1', file, type: 'image/jpeg', key: file.name, ...told })
 
 /** A request of a browser, as far as the page uses it; what happens to it is up to `begun`. */
 function requests(t: Test, begun: (request: FakeRequest) => void) {
@@ -29,6 +34,7 @@ class FakeRequest {
   status = 200
   responseText = '{"data":"stored"}'
   onload?: () => void
+  onerror?: () => void
   onabort?: () => void
   onloadend?: () => void
   open() {}
@@ -36,6 +42,10 @@ class FakeRequest {
   send() {}
   abort() {
     this.onabort?.()
+    this.onloadend?.()
+  }
+  lose() {
+    this.onerror?.()
     this.onloadend?.()
   }
   answer() {
@@ -79,6 +89,112 @@ t.test('an upload that is stopped says why', async (t) => {
   await t.rejects(upload(stop.signal, 60_000).done, { message: 'cancelled' })
 })
 
+/** What the page asks the API besides the bytes, as `METHOD path`; `answer` has the `data` or the error. */
+function calls(t: Test, answer: (call: string) => unknown) {
+  const made: string[] = []
+  const fetch = async (path: string, { method = 'GET' } = {}) => {
+    const call = `${method} ${path.replace('/v1/api/media/org_1/', '')}`
+    made.push(call)
+    const data = await answer(call)
+    if (data instanceof Error) return Response.json({ error: { code: data.message } }, { status: 409 })
+    return data === undefined ? new Response(null, { status: 204 }) : Response.json({ data })
+  }
+  t.intercept(globalThis, 'fetch', { value: fetch })
+  return made
+}
+
+t.test('a file that is canceled once it has been sent is deleted when it has arrived', async (t) => {
+  const begun = Promise.withResolvers<FakeRequest>()
+  requests(t, begun.resolve)
+  const made = calls(t, () => undefined)
+  const one = uploadsOf(new File(['photo'], 'late.jpg'))
+  const run = one.run()
+  const request = await begun.promise
+  request.upload.onload?.()
+  const canceled = one.cancel()
+  request.responseText = '{"data":{"media_id":"med_1"}}'
+  request.answer()
+  await t.rejects(run, { message: 'canceled' })
+  await canceled
+  t.strictSame(made, ['DELETE med_1'])
+  t.equal(kept.get('keepsake.upload.late.jpg'), undefined)
+})
+
+t.test('a file that is canceled while it is sent is not there', async (t) => {
+  const begun = Promise.withResolvers<FakeRequest>()
+  requests(t, begun.resolve)
+  const made = calls(t, () => undefined)
+  const one = uploadsOf(new File(['photo'], 'early.jpg'))
+  const run = one.run()
+  await begun.promise
+  const canceled = one.cancel()
+  await t.rejects(run, { message: 'canceled' })
+  await canceled
+  t.strictSame(made, [])
+})
+
+/** An upload in chunks whose merge is under way. `answer` has what the API says about the rest. */
+async function merging(t: Test, name: string, answer: (call: string) => unknown) {
+  requests(t, (request) => setImmediate(() => request.answer()))
+  const merge = Promise.withResolvers<void>()
+  const answers = (call: string) => {
+    if (call === 'POST upload') return { upload_id: 'upl_1', total_chunks: 2, chunk_size_bytes: 8 * 1024 * 1024 }
+    if (call === 'POST merge') merge.resolve()
+    return answer(call)
+  }
+  const made = calls(t, answers)
+  const one = uploadsOf(new File([new Uint8Array(9 * 1024 * 1024)], name))
+  const run: Promise<string> = one.run()
+  await merge.promise
+  return { run, one, made }
+}
+
+t.test('a file that is canceled while it is merged is deleted when that is done', async (t) => {
+  const merged = Promise.withResolvers<unknown>()
+  const { run, one, made } = await merging(t, 'merged.jpg', (call) =>
+    call === 'POST merge' ? merged.promise : undefined,
+  )
+  const canceled = one.cancel()
+  merged.resolve({ media_id: 'med_1' })
+  await t.rejects(run, { message: 'canceled' })
+  await canceled
+  t.strictSame(made, ['POST upload', 'POST merge', 'DELETE med_1'])
+})
+
+t.test('a file whose merge has succeeded unnoticed is deleted when it is canceled', async (t) => {
+  let merges = 0
+  const { run, one, made } = await merging(t, 'unnoticed.jpg', (call) => {
+    if (call === 'DELETE upload/upl_1') return new Error('CONFLICT')
+    return merges++ === 0 ? new Error('INTERNAL_ERROR') : { media_id: 'med_1' }
+  })
+  await t.rejects(run, { code: 'INTERNAL_ERROR' })
+  await one.cancel()
+  t.strictSame(made.slice(2), ['DELETE upload/upl_1', 'POST merge', 'DELETE med_1'])
+})
+
+t.test('an upload that may have arrived although it was canceled says so, and is not sent again', async (t) => {
+  const begun = Promise.withResolvers<FakeRequest>()
+  requests(t, begun.resolve)
+  let changed = nothing
+  const queue = newUploadQueue({ onChange: () => changed(), onDone: nothing })
+  queue.add('org_1', [{ path: 'lost.jpg', file: new File(['photo'], 'lost.jpg') }])
+  const request = await begun.promise
+  request.upload.onload?.()
+  const [job] = queue.summary().sending
+  queue.cancel(job)
+  t.match(queue.summary(), { isBusy: true, sending: [{ state: 'canceling' }] }, 'the answer is awaited')
+  const failed = new Promise<void>((resolve) => {
+    changed = () => void (queue.summary().failed.length === 1 && resolve())
+  })
+  request.lose()
+  await failed
+  t.match(queue.summary(), { isBusy: false, failed: [{ note: /may have arrived/ }] })
+  queue.retry()
+  t.equal(queue.summary().isBusy, false)
+  queue.cancel(job)
+  t.equal(queue.summary().total, 0)
+})
+
 t.test('a few bodies are sent at once, so that other requests find a connection', async (t) => {
   const under: PromiseWithResolvers<string>[] = []
   const work = () => {
@@ -115,6 +231,43 @@ t.test('a few bodies are sent at once, so that other requests find a connection'
   )
 })
 
+t.test('a few bodies are sent at once by all tabs together', async (t) => {
+  const tab = (i: number) => import(`${new URL('../../web/uploads/turns.js', import.meta.url).href}?${i}`)
+  const tabs = await Promise.all([1, 2].map(tab))
+  const under: PromiseWithResolvers<string>[] = []
+  const begun = async (count: number) => {
+    while (under.length < count) await new Promise(setImmediate)
+    await new Promise(setImmediate)
+    return under.length
+  }
+  const work = () => {
+    const one = Promise.withResolvers<string>()
+    under.push(one)
+    return one.promise
+  }
+  const { signal } = new AbortController()
+  const stop = new AbortController()
+  const first = [0, 0, 0, 1].map((i) => tabs[i].inTurn(work, signal))
+  t.equal(await begun(4), 4)
+  const stopped = tabs[1].inTurn(work, stop.signal)
+  const others = [0, 1].map((i) => tabs[i].inTurn(work, signal))
+  stop.abort(new Error('cancelled'))
+  await t.rejects(stopped, { message: 'cancelled' })
+  t.equal(await begun(4), 4, 'the others wait, in whichever tab')
+  under[0]?.reject(new Error('lost'))
+  await t.rejects(first[0], { message: 'lost' })
+  t.equal(await begun(5), 5, 'one that has failed makes room')
+  under[3]?.resolve('sent')
+  t.equal(await begun(6), 6)
+  for (const one of under) one.resolve('sent')
+  await Promise.all([...first.slice(1), ...others])
+  const isFree = async () => {
+    const { held = [], pending = [] } = await navigator.locks.query()
+    return held.length + pending.length === 0
+  }
+  while (!(await isFree())) await new Promise(setImmediate)
+})
+
 t.test('a file that waits for its turn is not sent once another person has signed in', async (t) => {
   let sent = 0
   requests(t, (request) => {
@@ -125,9 +278,7 @@ t.test('a file that waits for its turn is not sent once another person has signe
   signIn('a')
   const held = Promise.withResolvers<void>()
   const others = Array.from({ length: 4 }, () => inTurn(() => held.promise, new AbortController().signal))
-  const nothing = () => {}
   const photo = new File(['photo'], 'photo.jpg')
-  const told = { onProgress: nothing, onResume: nothing, onWait: nothing }
   const waits = uploadOf({ of: 'a', org: 'org_1', file: photo, type: 'image/jpeg', key: 'photo', ...told }).run()
   await new Promise(setImmediate)
   signIn('b')

@@ -4,6 +4,7 @@ import { Field, FormDialog, useForm } from '../lib/form.js'
 import { html } from '../lib/html.js'
 import { Intro } from '../lib/parts.js'
 import { keep } from '../lib/session.js'
+import { forgetPerson } from '../shell/forget.js'
 
 /** What has to be typed: a click alone must not end an account. */
 const WORDS = 'delete my account'
@@ -21,7 +22,7 @@ const STAYS = [
 
 /** The person's own account. */
 export function Account({ me }) {
-  const open = () => openDialog((close) => html`<${DeleteDialog} onClose=${close} />`)
+  const open = () => openDialog((close) => html`<${DeleteDialog} me=${me} onClose=${close} />`)
   return html`
     <section class="view-account" aria-label="Account">
       <${Intro} title="Account" text=${[me.display_name, me.email].filter(Boolean).join(', ')} />
@@ -37,19 +38,20 @@ export function Account({ me }) {
     </section>`
 }
 
-function DeleteDialog({ onClose }) {
+function DeleteDialog({ me, onClose }) {
   const form = useForm({
     initial: { confirmation: '' },
     check: ({ confirmation }) =>
       confirmation.trim().toLowerCase() === WORDS ? {} : { confirmation: `Type “${WORDS}”.` },
     async save(_, keyFor) {
-      const body = { confirm: true }
+      const body = { user_id: me.user_id, confirm: true }
       await call('POST', '/gdpr/anonymize', body, keyFor(['/gdpr/anonymize', body])).catch((error) => {
         throw error.code === 'CONFLICT' ? new Error(lastOwner(error)) : error
       })
       onClose()
       keep(null)
-      dispatchEvent(new Event('keepsake:signed-out'))
+      forgetPerson()
+      dispatchEvent(new CustomEvent('keepsake:signed-out', { detail: 'Your account is deleted.' }))
     },
   })
   return html`

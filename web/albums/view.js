@@ -3,13 +3,15 @@ import { HighlightShelf } from '../highlights/shelf.js'
 import { call, patiently } from '../lib/api.js'
 import { ask } from '../lib/dialogs.js'
 import { useInGroups } from '../lib/find-in-groups.js'
+import { keepFocus } from '../lib/focus.js'
 import { html, useEffect, useReducer, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { Menu } from '../lib/menu.js'
 import { Empty, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
-import { inWords } from '../lib/refusals.js'
+import { inWords, isMediaGone, leftOut } from '../lib/refusals.js'
 import { announce, toast, toastNext } from '../lib/toast.js'
+import { plural } from '../lib/words.js'
 import { pickMedia } from '../library/picker.js'
 import { linkToEvent, linkToHighlight } from '../shell/views.js'
 import { openViewer, refreshViewer } from '../viewer/viewer.js'
@@ -107,7 +109,7 @@ function Head({ album, event, org, isArranging, does, onArrange }) {
     <header class="head">
       <div class="words">
         <p class="chips"><span id="album-state" class="chip badge-state">${words.STATUSES[album.status]}</span><span class="chip">${words.audienceOf(album)}</span></p>
-        <h1 dir="auto">${album.title}</h1>
+        <h1 id="album-title" tabindex="-1" dir="auto">${album.title}</h1>
         <p class="muted facts"><span id="album-count">${words.itemsOf(album)} · ${org.name}</span>${event && html`<a href=${linkToEvent(event.event_id)} dir="auto">${event.title}</a>`}</p>
       </div>
       <div class="tools">
@@ -159,6 +161,7 @@ function actionsOf(at) {
           await call('PUT', '/api/v1/albums/status', { album_id: at.current.album.album_id, status: step.to })
           announce(`The album is ${words.STATUSES[step.to].toLowerCase()}`)
           await at.current.reload()
+          keepHere()
         },
         say,
       }),
@@ -183,6 +186,8 @@ function actionsOf(at) {
   const viewing = viewingOf(at)
   return does
 }
+
+const keepHere = () => keepFocus(() => document.getElementById('album-title'))
 
 /** The album as the viewer goes through it. What is in the album of an event can be discussed there. */
 const viewingOf = (at) => ({
@@ -213,6 +218,12 @@ const viewingOf = (at) => ({
 
 function addMedia({ org, album, path, media, reload }) {
   const inAlbum = new Set(media.items().map((m) => m.media_id))
+  let gone = 0
+  let reloaded
+  const ifGone = (error) => {
+    if (!isMediaGone(error)) throw error
+    gone++
+  }
   pickMedia({
     org,
     title: `Add to “${album.title}”`,
@@ -224,13 +235,20 @@ function addMedia({ org, album, path, media, reload }) {
         for (const [i, m] of chosen.entries()) {
           signal.throwIfAborted()
           show(`Adding ${i + 1} of ${chosen.length}`)
-          await patiently(() => call('POST', `${path}/media`, { media_id: m.media_id })).catch(ifThere)
+          await patiently(() => call('POST', `${path}/media`, { media_id: m.media_id }))
+            .catch(ifThere)
+            .catch(ifGone)
           inAlbum.add(m.media_id)
           show(`Adding ${i + 1} of ${chosen.length}`, m)
         }
       } finally {
-        void reload()
+        reloaded = reload()
       }
+    },
+    onChosen(chosen) {
+      if (gone > 0) toast(`${plural(chosen.length - gone, 'item')} added${leftOut(gone)}`)
+      // The button that opened the dialog may go with the next state of the album.
+      void reloaded?.then(keepHere)
     },
   })
 }

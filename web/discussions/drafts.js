@@ -1,5 +1,3 @@
-import { session } from '../lib/session.js'
-
 const KEPT = 'keepsake.unsent'
 
 /**
@@ -8,24 +6,38 @@ const KEPT = 'keepsake.unsent'
  * `attempt` is `{text, key}` of the request that was sent last. It is there again when the discussion is opened again, and
  * after a reload of the tab.
  */
-const unsent = kept()
+const unsent = new Map()
+/** The id of the person who wrote it. */
+let author
 
-/** Of the same session only: what is unsent belongs to the person who wrote it. */
+/**
+ * Called when a person has signed in, before anything shows what is unsent. It outlives the session of its author, which
+ * may end on another device; of another person, nothing is left.
+ */
+export function openUnsentOf(userId) {
+  if (author === userId) return
+  const before = kept()
+  forgetUnsent()
+  author = userId
+  if (before?.of !== userId) return
+  for (const [base, drafts] of before.drafts) unsent.set(base, drafts)
+  keep()
+}
+
 function kept() {
   try {
-    const { of, drafts } = JSON.parse(sessionStorage.getItem(KEPT), (_, value) =>
+    return JSON.parse(sessionStorage.getItem(KEPT), (_, value) =>
       Array.isArray(value?.entries) ? new Map(value.entries) : value,
     )
-    if (of === session().id) return drafts
   } catch {
-    // Nothing is kept, or there is no session.
+    return undefined
   }
-  return new Map()
 }
 
 function keep() {
+  if (author === undefined) return
   try {
-    const drafts = { of: session().id, drafts: unsent }
+    const drafts = { of: author, drafts: unsent }
     const text = JSON.stringify(drafts, (_, value) => (value instanceof Map ? { entries: [...value] } : value))
     sessionStorage.setItem(KEPT, text)
   } catch {
@@ -72,6 +84,7 @@ export function sendDraft(base, slot, { draft, body, send }) {
 }
 
 export function forgetUnsent() {
+  author = undefined
   unsent.clear()
   underway.clear()
   globalThis.sessionStorage?.removeItem(KEPT)

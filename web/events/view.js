@@ -4,6 +4,7 @@ import { Invitations } from '../invitations/list.js'
 import { call } from '../lib/api.js'
 import { ask } from '../lib/dialogs.js'
 import { useInGroups } from '../lib/find-in-groups.js'
+import { keepFocus } from '../lib/focus.js'
 import { html, useEffect, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { Menu } from '../lib/menu.js'
@@ -65,9 +66,7 @@ function Shown({ event, org, path, me, reload, set }) {
     if (invitations.error?.status === 404) void reload()
   }, [invitations.error])
 
-  /** A button that was pressed may be gone. */
-  const keepFocus = () =>
-    requestAnimationFrame(() => document.activeElement === document.body && heading.current?.focus())
+  const keepHere = () => keepFocus(() => heading.current)
 
   /** The viewer's own answer, for which the API needs no link. */
   async function answer(response, done) {
@@ -80,14 +79,14 @@ function Shown({ event, org, path, me, reload, set }) {
     }
     await look()
     setBusy(false)
-    keepFocus()
+    keepHere()
   }
 
   async function move(to, done) {
     set(await call('POST', `${path}/${to}`))
     announce(done)
     void look()
-    keepFocus()
+    keepHere()
   }
 
   const activate = () =>

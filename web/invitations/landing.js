@@ -160,9 +160,10 @@ function Landing({ accounts }) {
   }
 
   async function useAnother() {
-    const isEverywhere = await signOut()
+    const signedOut = signOut()
     keep({ attempt: undefined })
-    setStep({ name: 'sign-in', isEverywhere })
+    setStep({ name: 'sign-in' })
+    if (await signedOut) setStep((now) => (now?.name === 'sign-in' ? { ...now, isEverywhere: true } : now))
   }
 
   useEffect(() => {

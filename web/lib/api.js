@@ -41,8 +41,14 @@ const bodyOf = (response) =>
     throw error instanceof SyntaxError ? error : offline()
   })
 
-async function send(method, path, body, { key = crypto.randomUUID(), headers: more, answerMs = ANSWER_MS } = {}) {
-  const { id, access } = session() ?? {}
+/** `as` is the session whose tokens go with the request. With `keepalive`, it outlives the page. */
+async function send(
+  method,
+  path,
+  body,
+  { key = crypto.randomUUID(), headers: more, answerMs = ANSWER_MS, as = session(), keepalive = false } = {},
+) {
+  const { id, access } = as ?? {}
   const headers = {
     ...more,
     ...(access && { Authorization: `Bearer ${access}` }),
@@ -56,6 +62,7 @@ async function send(method, path, body, { key = crypto.randomUUID(), headers: mo
       headers,
       body: body && JSON.stringify(body),
       cache: 'no-cache',
+      keepalive,
       signal: AbortSignal.timeout(answerMs),
     })
     setOnline(true)
@@ -209,31 +216,56 @@ async function begin(path, credentials) {
 }
 
 /**
- * Ends the session of this browser. Returns whether it has ended those of all devices: where tokens do not name their
- * session, one cannot end without the others.
+ * Ends the session of this browser, which has forgotten it at once. Resolves with whether it has ended those of all devices:
+ * where tokens do not name their session, one cannot end without the others.
  */
 export async function signOut() {
-  const refresh_token = session()?.refresh
-  const isEverywhere = await endOwn().catch((error) => {
-    if (error.code !== 'SESSION_NOT_REVOCABLE') return false
-    return call('POST', '/api/auth/logout', { refresh_token }).then(
-      () => true,
-      () => false,
-    )
-  })
+  const tokens = session()
   keep(null)
-  return isEverywhere
+  if (!tokens) return false
+  try {
+    return await end(tokens)
+  } catch (error) {
+    return error.status === 401 ? endRenewed(tokens).catch(() => false) : false
+  }
 }
 
-async function endOwn() {
-  // A session that an earlier version of this page has kept does not say what the API calls it.
-  const signIn = session()?.signIn ?? (await currentSession())
-  await call('DELETE', `/api/auth/sessions/${signIn}`)
-  return false
+async function end(tokens) {
+  const { refresh: refresh_token } = tokens
+  const ask = async (method, path, body) => {
+    const { response } = await send(method, path, body, { as: tokens, keepalive: true })
+    if (!response.ok) throw await refusalOf(response)
+    return response
+  }
+  try {
+    // A session that an earlier version of this page has kept does not say what the API calls it.
+    const signIn = tokens.signIn ?? (await currentSession(ask))
+    await ask('DELETE', `/api/auth/sessions/${signIn}`)
+    return false
+  } catch (error) {
+    if (error.code !== 'SESSION_NOT_REVOCABLE') throw error
+    await ask('POST', '/api/auth/logout', { refresh_token })
+    return true
+  }
 }
 
-async function currentSession() {
-  const { sessions } = await call('GET', '/api/auth/sessions')
+/** What has expired ends nothing. The new tokens are for this request alone. */
+async function endRenewed(tokens) {
+  const { response } = await alone(() =>
+    send(
+      'POST',
+      '/api/auth/refresh',
+      { refresh_token: tokens.refresh },
+      { as: null, keepalive: true, answerMs: RENEWAL_MS },
+    ),
+  )
+  if (!response.ok) return false
+  const { access_token: access, refresh_token: refresh } = (await bodyOf(response)).data
+  return end({ ...tokens, access, refresh })
+}
+
+async function currentSession(ask) {
+  const { sessions } = (await bodyOf(await ask('GET', '/api/auth/sessions'))).data
   const own = sessions.find(({ current }) => current)
   if (!own) throw new Refusal(422, 'SESSION_NOT_REVOCABLE', 'Nothing says which session this is')
   return own.session_id

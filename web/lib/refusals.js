@@ -31,6 +31,14 @@ export function inWords(error, more = {}) {
   return error.message
 }
 
+/** Whether the media item that a request named is what does not exist any more, and not what it was to be added to. */
+export const isMediaGone = ({ status, code, details }) =>
+  code === 'MEDIA_NOT_AVAILABLE' || (status === 404 && details?.[0]?.field === 'body.media_id')
+
+/** Behind the number of those that were added. */
+export const leftOut = (gone) =>
+  gone === 0 ? '' : `. ${gone === 1 ? 'One was' : `${gone.toLocaleString()} were`} deleted meanwhile.`
+
 /** What the API says about the fields of a form, by field, as sentences. */
 export function fieldWords(error) {
   const issues = error.code === 'VALIDATION_ERROR' ? (error.details ?? []) : []

@@ -6,7 +6,7 @@ import { Icon } from '../lib/icons.js'
 import { usePages } from '../lib/pages.js'
 import { More, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
-import { inWords } from '../lib/refusals.js'
+import { inWords, isMediaGone, leftOut } from '../lib/refusals.js'
 import { session } from '../lib/session.js'
 import { toast } from '../lib/toast.js'
 import { plural } from '../lib/words.js'
@@ -32,16 +32,23 @@ function AlbumChoice({ org, items, onDone, onClose }) {
     const of = session()?.id
     // What one person has begun goes on for no other.
     const isOver = () => session()?.id !== of
+    let gone = 0
+    const ifGone = (error) => {
+      if (!isMediaGone(error)) throw error
+      gone++
+    }
     try {
       for (const [i, m] of items.entries()) {
         if (isOver()) return
         setProgress(`Adding ${i + 1} of ${items.length}`)
         const path = `/api/orgs/${org.org_id}/albums/${album.album_id}/media`
-        await patiently(() => call('POST', path, { media_id: m.media_id })).catch(ifThere)
+        await patiently(() => call('POST', path, { media_id: m.media_id }))
+          .catch(ifThere)
+          .catch(ifGone)
       }
       onClose()
       onDone()
-      toast(`${plural(items.length, 'item')} added to “${album.title}”`, {
+      toast(`${plural(items.length - gone, 'item')} added to “${album.title}”${leftOut(gone)}`, {
         label: 'Open',
         run: () => location.assign(linkToAlbum(album.album_id)),
       })

@@ -1,5 +1,6 @@
 import { chooseForHighlight, makeHighlight } from '../highlights/form.js'
 import { patiently } from '../lib/api.js'
+import { keepFocus } from '../lib/focus.js'
 import { html, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { deleteMedia, nameOf, restoreMedia } from '../lib/media.js'
@@ -12,7 +13,7 @@ import { announce, toast } from '../lib/toast.js'
 import { plural } from '../lib/words.js'
 import { linkToHighlight } from '../shell/views.js'
 import { AddFiles, useUploads } from '../uploads/uploads.js'
-import { openViewer, refreshViewer } from '../viewer/viewer.js'
+import { dropFromViewer, openViewer, refreshViewer, shownInViewer } from '../viewer/viewer.js'
 import { addToAlbum } from './add-to-album.js'
 import { Grid } from './grid.js'
 import { Jump, Scrubber } from './scrubber.js'
@@ -35,6 +36,22 @@ export function Photos({ org }) {
   useEffect(() => {
     library.onTaken.add(refreshViewer)
     return () => library.onTaken.delete(refreshViewer)
+  }, [library])
+  const latest = useRef()
+  latest.current = chosen
+  useEffect(() => {
+    const dropped = (id) => {
+      setChosen((now) => (now?.has(id) ? new Map([...now].filter(([other]) => other !== id)) : now))
+      dropFromViewer(id)
+    }
+    const inUse = () =>
+      [...(latest.current?.values() ?? []), ...shownInViewer()].filter((m) => m?.org_id === org.org_id)
+    library.onDropped.add(dropped)
+    library.inUse.add(inUse)
+    return () => {
+      library.onDropped.delete(dropped)
+      library.inUse.delete(inUse)
+    }
   }, [library])
   const does = useMemo(() => actionsOf({ library, grid, look: polled.reload }), [library])
   const choosing = useMemo(
@@ -122,12 +139,32 @@ function Nothing() {
 function actionsOf({ library, grid, look }) {
   const does = {
     ...{ find: library.find, neighbour: library.neighbour, load: library.load, refresh: library.refresh },
-    remove: (id) => removeAll([library.find(id)].filter(Boolean), library, look),
+    async remove(id) {
+      const items = [library.find(id)].filter(Boolean)
+      const next = behind(items, library)
+      const isGone = await removeAll(items, library, look)
+      keepFocus(() => placeOf(next))
+      return isGone
+    },
     open: (id) => openViewer(library.find(id), does),
     closed: (id) => grid.current?.reveal(id),
   }
   return does
 }
+
+/** The media item behind those that are about to go, or before them. */
+function behind(items, library) {
+  const ids = new Set(items.map((m) => m.media_id))
+  for (const step of [1, -1]) {
+    let next = items.at(-1)
+    while (next && ids.has(next.media_id)) next = library.neighbour(next.media_id, step).item
+    if (next) return next
+  }
+}
+
+/** Where the keys go on: at the tile, as far as there is one. */
+const placeOf = (m) =>
+  (m && document.querySelector(`.months [data-media="${m.media_id}"] .frame`)) ?? document.getElementById('photos')
 
 /** Deletes media items one after the other, and offers to take that back. Returns whether all are in the trash. */
 async function removeAll(items, library, look) {
@@ -149,6 +186,7 @@ async function removeAll(items, library, look) {
   }
   const what = gone.length === 1 ? nameOf(gone[0]) : plural(gone.length, 'item')
   const undo = async () => {
+    keepFocus(placeOf)
     try {
       for (const m of gone) await patiently(() => restoreMedia(m))
       announce(`${what} ${gone.length === 1 ? 'is' : 'are'} back`)
@@ -172,8 +210,10 @@ function Chosen({ org, library, chosen, onEnd, look }) {
   const removable = items.filter((m) => may(m, 'media.delete'))
   const remove = async () => {
     setBusy(true)
+    const next = behind(removable, library)
     await removeAll(removable, library, look)
     onEnd()
+    keepFocus(() => placeOf(next))
   }
   const made = (id) => {
     onEnd()

@@ -18,16 +18,24 @@ const isArriving = (m) => m.upload_status === 'processing' && !m.captured_at
 function newLibrary(org) {
   const timeline = newTimeline()
   const arriving = new Map()
+  let looks = 0
   const listeners = new Set()
-  /** Where the window was, and whether the months have been asked for. */
-  const self = { org, scroll: 0, isKnown: false, onTaken: new Set() }
+  /**
+   * Where the window was, and whether the months have been asked for. `onDropped` are told the id of each media item that is
+   * gone; `inUse` return those media items that the person has chosen or looks at.
+   */
+  const self = { org, scroll: 0, isKnown: false, onTaken: new Set(), onDropped: new Set(), inUse: new Set() }
   const changed = () => {
     for (const tell of [...listeners]) tell()
+    void askAboutMissing()
   }
   const sorted = {
     ...timeline,
     receive(start, page) {
-      for (const m of page.media) if (isArriving(m)) arriving.set(m.media_id, m)
+      for (const m of page.media) {
+        if (isArriving(m)) arriving.set(m.media_id, m)
+        else arriving.delete(m.media_id)
+      }
       timeline.receive(start, page, isArriving)
     },
   }
@@ -36,17 +44,34 @@ function newLibrary(org) {
 
   /** The newest state of a media item. */
   function take(m) {
+    // Also one that is still arriving goes to the end: its next look comes after those of the others.
+    arriving.delete(m.media_id)
     if (isArriving(m)) arriving.set(m.media_id, m)
-    else {
-      arriving.delete(m.media_id)
-      timeline.put(m)
-    }
+    else timeline.put(m)
     for (const tell of [...self.onTaken]) tell(m)
   }
 
+  /** The newest first, as they are shown. */
+  const waiting = () => [...arriving.values()].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+
   function drop(id) {
     if (!arriving.delete(id)) timeline.drop(id)
+    for (const tell of [...self.onDropped]) tell(id)
   }
+
+  /** What is in use and no longer known may have been deleted, or may only be out of sight. Each is asked about once. */
+  const asked = new Set()
+  async function askAboutMissing() {
+    const missing = []
+    for (const m of [...self.inUse].flatMap((itemsOf) => itemsOf())) {
+      if (find(m.media_id)) asked.delete(m.media_id)
+      else if (!asked.has(m.media_id)) missing.push(m)
+    }
+    for (const m of missing) asked.add(m.media_id)
+    for (const m of missing) await refresh(m).catch((error) => error.status !== 404 && asked.delete(m.media_id))
+  }
+
+  const find = (id) => arriving.get(id) ?? timeline.find(id)
 
   /** The present state of a media item, with new links. One that is gone leaves the library. */
   async function refresh(m) {
@@ -70,7 +95,10 @@ function newLibrary(org) {
     for (const m of latest.media) take(m)
     const known = new Set(latest.media.map((m) => m.media_id))
     const isBusy = (m) => m && m.upload_status === 'processing' && !known.has(m.media_id)
-    const watched = [...arriving.values(), ...onScreen.map((id) => timeline.find(id))].filter(isBusy).slice(0, WATCHED)
+    // The conversion begins with the oldest. A dozen long videos among them must not hide what is done behind them: every
+    // other look asks about those that were asked about longest ago.
+    const inOrder = looks++ % 2 === 0 ? waiting().reverse() : [...arriving.values()]
+    const watched = [...inOrder, ...onScreen.map((id) => timeline.find(id))].filter(isBusy).slice(0, WATCHED)
     for (const m of watched) await refresh(m).catch(() => {})
     // The API counts under the month of the upload what has yet to find its own.
     const early = groupBy([...arriving.values()], monthOf)
@@ -86,7 +114,7 @@ function newLibrary(org) {
   }
 
   function neighbour(id, step) {
-    const list = [...arriving.values()]
+    const list = waiting()
     const at = list.findIndex((m) => m.media_id === id)
     const first = timeline.months()[0]
     if (at >= 0 && list[at + step]) return { item: list[at + step] }
@@ -100,17 +128,14 @@ function newLibrary(org) {
 
   return Object.assign(self, {
     ...{ take, drop, refresh, look, neighbour, changed },
-    find: (id) => arriving.get(id) ?? timeline.find(id),
+    find,
     load: (missing) => loader.load(missing),
     trim: (near) => timeline.trim(KEPT, near),
     months() {
-      const waiting = [...arriving.values()].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+      const items = waiting()
       const months = timeline.months().filter((month) => month.places > 0)
-      if (waiting.length === 0) return months
-      return [
-        { month: 'arriving', title: 'Just added', count: waiting.length, places: waiting.length, items: waiting },
-        ...months,
-      ]
+      if (items.length === 0) return months
+      return [{ month: 'arriving', title: 'Just added', count: items.length, places: items.length, items }, ...months]
     },
     subscribe(tell) {
       listeners.add(tell)

@@ -1,4 +1,4 @@
-import { forgetUnsent } from '../discussions/drafts.js'
+import { openUnsentOf } from '../discussions/drafts.js'
 import { GuestEvents } from '../events/list.js'
 import { call, signOut } from '../lib/api.js'
 import { forgetChanges } from '../lib/changes.js'
@@ -7,48 +7,49 @@ import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../
 import { hideToast, toast } from '../lib/toast.js'
 import { openById } from '../library/open.js'
 import { forgetLibrary } from '../library/store.js'
-import { forgetUploads, rememberUploadsOf } from '../uploads/memory.js'
+import { rememberUploadsOf } from '../uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from '../uploads/uploads.js'
 import { closeViewer, forgetForward, unshown } from '../viewer/viewer.js'
+import { forgetPerson, GROUP } from './forget.js'
 import { Bar } from './frame.js'
 import { VIEWS } from './registry.js'
-import { SIGNED_OUT_EVERYWHERE, SignIn } from './sign-in.js'
+import { SESSION_ENDED, SIGNED_OUT_EVERYWHERE, SignIn } from './sign-in.js'
 import { listOf, viewOf, withoutKey } from './views.js'
 
 /**
  * The whole page: asks who it is, then shows the view that the address names. `accounts` are those of the demo, `hasOutbox`
- * says that its mails can be seen, `wanted` is the account that its link names, `before` the person of the last visit, `media` the media item that the address named.
+ * says that its mails can be seen, `wanted` is the account that its link names, `before` the person of the last visit, `media` the media item that the address named, `notice` why this person has to sign in.
  */
-export function App({ accounts, hasOutbox, wanted, before, media }) {
+export function App({ accounts, hasOutbox, wanted, before, media, ...given }) {
   const [me, setMe] = useState(before)
+  const [notice, setNotice] = useState(given.notice)
   // An account is named by the link alone: after signing out, the person may choose another one.
   const [account, setAccount] = useState(wanted)
   const open = async () => setMe(await call('GET', '/api/users/me'))
-  const leave = () => {
+  const leave = (why) => {
     endUploads()
     closeViewer()
     closeDialogs()
     hideToast()
     forgetLibrary()
-    forgetUnsent()
     forgetChanges()
     document.title = 'Keepsake'
+    setNotice(why)
     setAccount(undefined)
     setMe(undefined)
   }
-  const signOutHere = async () => {
-    endUploads()
-    forgetUploads()
-    localStorage.removeItem(GROUP)
-    const isEverywhere = await signOut()
-    history.replaceState(null, '', location.pathname)
+  const signOutHere = () => {
+    forgetPerson()
+    // The person has left, however long the platform takes to answer.
+    const signedOut = signOut()
     leave()
-    if (isEverywhere) toast(SIGNED_OUT_EVERYWHERE)
+    void signedOut.then((isEverywhere) => isEverywhere && toast(SIGNED_OUT_EVERYWHERE))
   }
   useEffect(() => {
     // A session that has ended: some request found out.
-    addEventListener('keepsake:signed-out', leave)
-    return () => removeEventListener('keepsake:signed-out', leave)
+    const ended = ({ detail }) => leave(detail ?? SESSION_ENDED)
+    addEventListener('keepsake:signed-out', ended)
+    return () => removeEventListener('keepsake:signed-out', ended)
   }, [])
   if (me)
     return html`<${Signed} key=${me.user_id} me=${me} media=${media} hasOutbox=${hasOutbox} onSignOut=${signOutHere} />`
@@ -57,13 +58,12 @@ export function App({ accounts, hasOutbox, wanted, before, media }) {
       <div class="card">
         <${SignIn} accounts=${accounts} wanted=${account} then=${open}>
           <img class="mark" src="/icon.svg" alt="" width="52" height="52" /><h1>Keepsake</h1><p class="muted">Share photos and videos with your group.</p>
+          ${notice && html`<p role="status">${notice}</p>`}
         <//>
       </div>
     </main>`
 }
 
-/** The group that was shown last, in whichever tab. */
-const GROUP = 'keepsake.group'
 function shownBefore({ user_id, organizations }) {
   const [user, id] = JSON.parse(localStorage.getItem(GROUP) ?? '[]')
   return user === user_id ? organizations.find((o) => o.org_id === id) : undefined
@@ -73,7 +73,10 @@ function shownBefore({ user_id, organizations }) {
 function Signed({ me, media, hasOutbox, onSignOut }) {
   const { organizations } = me
   // Before anything shows what is left of them.
-  useMemo(() => rememberUploadsOf(me.user_id), [])
+  useMemo(() => {
+    rememberUploadsOf(me.user_id)
+    openUnsentOf(me.user_id)
+  }, [])
   const [org, setOrg] = useState(() => shownBefore(me) ?? organizations[0])
   const { name, id } = useAddress()
   const View = VIEWS[name]

@@ -21,6 +21,8 @@ export async function loadDirectory() {
 /** After `signOut()` has ended the sessions of all devices. */
 export const SIGNED_OUT_EVERYWHERE = 'You are signed out on all your devices: the sign-in service cannot end one alone.'
 
+export const SESSION_ENDED = 'Your session has ended. Sign in again.'
+
 /** What a second factor is sent with, where the API asks for one. Not every identity provider lets it be sent here. */
 const challengeOf = ({ code, details }) =>
   code === 'MFA_REQUIRED' ? details?.find(({ challenge_id }) => challenge_id)?.challenge_id : undefined

@@ -6,15 +6,18 @@ import { keyOf, planUpload } from './plan.js'
 import { uploadOf } from './upload.js'
 
 const FILES_AT_ONCE = 3
-/** What is wrong with the file itself: sending it again changes nothing. */
-const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE']
+const NOT_CANCELED = 'NOT_CANCELED'
+/** What is wrong with the file itself, or was to be canceled: it is not sent again. */
+const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE', NOT_CANCELED]
 
 /** Whether it failed for a reason that another attempt may not meet. */
 export const mayRetry = (job) => job.state === 'failed' && !FINAL.includes(job.code)
 
+const isUnderWay = (job) => ['waiting', 'sending', 'canceling'].includes(job.state)
+
 /**
  * Uploads any number of files, a few at a time. Each is {name, size, sent, state, note}, where the state is waiting,
- * sending, done, failed or cancelled. `onChange()` follows every change; `onDone(job)` each file that has arrived.
+ * sending, canceling, done, failed or canceled. `onChange()` follows every change; `onDone(job)` each file that has arrived.
  */
 export function newUploadQueue({ onChange, onDone }) {
   let jobs = []
@@ -28,7 +31,7 @@ export function newUploadQueue({ onChange, onDone }) {
     const pairs = new Map()
     const keys = new Set(plan.accepted.map((entry) => keyOf(org, entry)))
     jobs = jobs.filter((j) => j.state !== 'failed' || !keys.has(j.key))
-    const present = new Set(jobs.filter((j) => j.state !== 'cancelled').map((j) => j.key))
+    const present = new Set(jobs.filter((j) => j.state !== 'canceled').map((j) => j.key))
     for (const entry of plan.accepted) {
       const key = keyOf(org, entry)
       if (entry.stem) pairs.set(entry.stem, pairs.get(entry.stem) ?? recall(key).pairId)
@@ -79,7 +82,7 @@ export function newUploadQueue({ onChange, onDone }) {
       Object.assign(job, { state: 'done', sent: job.size, file: undefined })
       onDone(job)
     } catch (error) {
-      if (job.state !== 'cancelled') fail(job, error)
+      if (job.state === 'sending') fail(job, error)
     } finally {
       running--
       next()
@@ -94,9 +97,17 @@ export function newUploadQueue({ onChange, onDone }) {
       if (other.state === 'waiting') Object.assign(other, { state: 'failed', note: error.message })
   }
 
+  /** What is on its way may arrive all the same. Until it is deleted, the page must not be left. */
   function cancel(job) {
-    job.state = 'cancelled'
-    void job.upload?.cancel()
+    const isOnItsWay = job.state === 'sending'
+    job.state = isOnItsWay ? 'canceling' : 'canceled'
+    job.upload
+      ?.cancel()
+      .catch(() => isOnItsWay && { code: NOT_CANCELED, note: 'It may have arrived all the same: look in Photos' })
+      .then((problem) => {
+        Object.assign(job, { state: 'canceled', ...(problem && { state: 'failed', ...problem }) })
+        onChange()
+      })
     next()
   }
 
@@ -107,25 +118,32 @@ export function newUploadQueue({ onChange, onDone }) {
 
   /** Stops everything. What has arrived stays, and goes on when the same files are added again. */
   function stop() {
-    for (const job of jobs) if (job.state === 'waiting') job.state = 'cancelled'
+    for (const job of jobs) if (job.state === 'waiting') job.state = 'canceled'
     for (const job of jobs.filter((j) => j.state === 'sending')) {
-      job.state = 'cancelled'
+      job.state = 'canceled'
       job.upload.pause()
     }
     clear()
   }
 
+  /** Stops everything, and forgets also what is being canceled: the person leaves. */
+  function end() {
+    stop()
+    jobs = []
+    onChange()
+  }
+
   /** Forgets what has ended. */
   function clear() {
-    jobs = jobs.filter((j) => j.state === 'sending' || j.state === 'waiting')
+    jobs = jobs.filter(isUnderWay)
     skipped = []
     onChange()
   }
 
   function summary() {
     const of = (state) => jobs.filter((j) => j.state === state)
-    const counted = jobs.filter((j) => j.state !== 'cancelled')
-    const isLeft = (j) => j.state !== 'done' && j.state !== 'cancelled'
+    const counted = jobs.filter((j) => j.state !== 'canceled')
+    const isLeft = (j) => ['waiting', 'sending', 'failed'].includes(j.state)
     const byGroup = [...groupBy(jobs, (j) => j.org)]
     const sum = (key) => counted.reduce((total, j) => total + j[key], 0)
     return {
@@ -134,14 +152,14 @@ export function newUploadQueue({ onChange, onDone }) {
       sent: sum('sent'),
       resumed: sum('resumed'),
       done: of('done').length,
-      sending: of('sending'),
+      sending: jobs.filter((j) => j.state === 'sending' || j.state === 'canceling'),
       failed: of('failed'),
       waiting: of('waiting').length,
       left: Object.fromEntries(byGroup.map(([org, all]) => [org, all.filter(isLeft).length])),
       skipped,
-      isBusy: jobs.some((j) => j.state === 'sending' || j.state === 'waiting'),
+      isBusy: jobs.some(isUnderWay),
     }
   }
 
-  return { add, cancel, retry, stop, clear, summary }
+  return { add, cancel, retry, stop, end, clear, summary }
 }

@@ -36,18 +36,30 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   const base = `/api/media/${org}`
   const pairing = pairId ? { live_photo_pair_id: pairId } : {}
   let stop = new AbortController()
-  const note = (more) => remember(key, { ...recall(key), ...(pairId && { pairId }), ...more })
+  /** Of the request that sends the whole file. */
+  let halt = new AbortController()
+  /** Whether all of that has been sent: it may arrive even if nothing waits for its answer. */
+  let isSent = false
+  let running
+  /** What comes after the person has left is kept for no other one. */
+  const note = (more) => session()?.id === of && remember(key, { ...recall(key), ...(pairId && { pairId }), ...more })
 
   async function run() {
     stop = new AbortController()
+    halt = new AbortController()
+    isSent = false
     const { signal } = stop
     const { mediaId } = recall(key)
-    if (mediaId && (await exists(mediaId))) {
+    const isThere = mediaId && (await exists(mediaId))
+    signal.throwIfAborted()
+    if (isThere) {
       onResume(file.size)
       return mediaId
     }
     if (mediaId) forget(key)
-    const id = file.size <= WHOLE ? await sendWhole(signal) : await sendInChunks(signal)
+    running = file.size <= WHOLE ? sendWhole(signal) : sendInChunks(signal)
+    const id = await running
+    signal.throwIfAborted()
     note({ mediaId: id })
     return id
   }
@@ -71,11 +83,23 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     for (const [name, value] of Object.entries(pairing)) form.append(name, value)
     form.append('file', new Blob([file], { type }), file.name)
     const headers = { 'Idempotency-Key': once }
+    const sending = {
+      ...{ headers, file, signal: halt.signal, onSent: onProgress },
+      onAllSent() {
+        isSent = true
+      },
+    }
     const answer = await patiently(
-      () => ownTurn(() => send('POST', `${base}/single`, form, { headers, file, onSent: onProgress, signal }), signal),
+      () => ownTurn(() => send('POST', `${base}/single`, form, sending).catch(ifRefused), signal),
       signal,
     )
     return answer.data.media_id
+  }
+
+  /** A refusal says that the file has not arrived. What was lost may have. */
+  function ifRefused(error) {
+    if (error.status >= 400 && error.status < 500) isSent = false
+    throw error
   }
 
   async function sendInChunks(signal) {
@@ -85,14 +109,11 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     // An open one goes on; one that is being merged is merged again, which changes nothing.
     const started = known && ['open', 'merging'].includes(known.status) ? known : await start(signal)
     await sendMissing(started, signal)
-    const body = { upload_id: started.upload_id }
-    const more = { answerMs: ANSWER_MS }
-    const merged = await patiently(
-      () => ownTurn(() => call('POST', `${base}/merge`, body, undefined, more), signal),
-      signal,
-    )
+    const merged = await patiently(() => ownTurn(() => merge(started.upload_id), signal), signal)
     return merged.media_id
   }
+
+  const merge = (id) => call('POST', `${base}/merge`, { upload_id: id }, undefined, { answerMs: ANSWER_MS })
 
   async function start(signal) {
     const body = {
@@ -176,16 +197,46 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     await pause(seconds * 1000, signal)
   }
 
+  function end(why, isAwaited = false) {
+    const reason = new DOMException(why, 'AbortError')
+    stop.abort(reason)
+    if (!isAwaited) halt.abort(reason)
+  }
+
+  const always = new AbortController().signal
+  const remove = (path) => patiently(() => call('DELETE', `${base}/${path}`), always).catch(ifGone)
+
+  /** One that is being merged, or has been, cannot be ended: its media item is deleted. */
+  async function removeUpload(id) {
+    try {
+      await remove(`upload/${id}`)
+    } catch (error) {
+      if (error.code !== 'CONFLICT') throw error
+      const merged = await patiently(() => ownTurn(() => merge(id), always), always)
+      await remove(merged.media_id)
+    }
+  }
+
   return {
     run,
+    /**
+     * Stops sending, and deletes what has arrived. Waits for the answer to what has been sent: the file may arrive until
+     * then. Rejects when it may be there all the same.
+     */
     async cancel() {
-      stop.abort(new DOMException('cancelled', 'AbortError'))
-      const { uploadId, mediaId } = recall(key)
+      const { mediaId } = recall(key)
+      end('canceled', isSent)
+      const arrived = await running?.catch(() => {})
+      const { uploadId } = recall(key)
       forget(key)
-      if (uploadId && !mediaId) await call('DELETE', `${base}/upload/${uploadId}`).catch(() => {})
+      // Another upload of the file has brought it before.
+      if (mediaId) return
+      if (arrived) await remove(arrived)
+      else if (uploadId) await removeUpload(uploadId)
+      else if (isSent) throw new Refusal(undefined, 'ANSWER_LOST', 'The answer was lost.')
     },
     /** Stops sending and keeps what has arrived. */
-    pause: () => stop.abort(new DOMException('stopped', 'AbortError')),
+    pause: () => end('stopped'),
   }
 }
 
@@ -195,9 +246,9 @@ const ifGone = (error) => {
 
 /**
  * A request with bytes of `file`, and with progress, which fetch does not report. It is given up, as if the connection were
- * lost, when none is made for a while. Times in milliseconds.
+ * lost, when none is made for a while. `onAllSent()` is called when only the answer is missing. Times in milliseconds.
  */
-export function send(method, path, body, { headers, file, onSent, signal, silentMs = SILENT_MS }) {
+export function send(method, path, body, { headers, file, onSent, onAllSent, signal, silentMs = SILENT_MS }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
     const abort = () => request.abort()
@@ -220,7 +271,10 @@ export function send(method, path, body, { headers, file, onSent, signal, silent
       expect(silentMs)
       onSent(event.loaded)
     }
-    request.upload.onload = () => expect(ANSWER_MS)
+    request.upload.onload = () => {
+      onAllSent?.()
+      expect(ANSWER_MS)
+    }
     request.onload = () => {
       setOnline(true)
       const answer = parse(request.responseText)

@@ -1,5 +1,6 @@
 import { html, useEffect, useReducer, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
+import { session } from '../lib/session.js'
 import { announce } from '../lib/toast.js'
 import { plural, seconds, size } from '../lib/words.js'
 import { chosen, droppedFiles } from './folder.js'
@@ -43,7 +44,7 @@ export function uploadTo(organization, arrived) {
   onArrived = arrived
 }
 
-export const endUploads = () => queue.stop()
+export const endUploads = () => queue.end()
 
 function add(entries, to = org?.org_id) {
   if (entries.length === 0 || !to) return
@@ -152,7 +153,7 @@ function Row({ job }) {
       ${!isFailed && html`<progress max="100" value=${(job.sent / job.size) * 100} aria-label=${`Upload of ${job.name}`}></progress>`}
       <div class="actions">
         ${mayRetry(job) && html`<button class="button quiet" type="button" aria-label=${`Try again: ${job.name}`} onClick=${() => queue.retry((other) => other === job)}>Try again</button>`}
-        <button class="button quiet" type="button" aria-label=${`${end} ${job.name}`} onClick=${() => queue.cancel(job)}>${end}</button>
+        ${job.state !== 'canceling' && html`<button class="button quiet" type="button" aria-label=${`${end} ${job.name}`} onClick=${() => queue.cancel(job)}>${end}</button>`}
       </div>
     </li>`
 }
@@ -176,7 +177,8 @@ function skippedText(names) {
   return `Skipped, because only photos and videos can be added: ${some}${more}`
 }
 
-function rowText({ note, sent, size: whole }) {
+function rowText({ state, note, sent, size: whole }) {
+  if (state === 'canceling') return 'Canceling'
   if (note) return note
   return sent === whole ? 'Finishing' : `${size(sent)} of ${size(whole)} · ${Math.floor((sent / whole) * 100)} %`
 }
@@ -200,7 +202,9 @@ function useTold({ isBusy, sent, bytes, done, total, failed }) {
 function useWarning(isBusy) {
   useEffect(() => {
     if (!isBusy) return
-    const warn = (event) => event.preventDefault()
+    const of = session()?.id
+    // In another session the page must not stay: it shows one person and would act as another one.
+    const warn = (event) => session()?.id === of && event.preventDefault()
     addEventListener('beforeunload', warn)
     return () => removeEventListener('beforeunload', warn)
   }, [isBusy])

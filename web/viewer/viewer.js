@@ -23,6 +23,8 @@ let following
 let host
 /** The browser scrolls to where the view was when the viewer opened: what scrolls elsewhere has to come later. */
 let goneBack = Promise.resolve()
+/** What was before and behind the media item with this id when it was last drawn: `{id, items}`. */
+let beside = { items: [] }
 
 const isShown = (id) => stack.at(-1)?.m.media_id === id
 const depth = () => history.state?.viewer ?? 0
@@ -54,6 +56,25 @@ export async function openViewer(m, does) {
 /** Called with every update of media items: more renditions may exist than at the start. */
 export function refreshViewer(m) {
   if (isShown(m.media_id)) put(m)
+}
+
+/** What is shown, if anything is: another person may delete it. */
+export const shownInViewer = () => stack.slice(-1).map(({ m }) => m)
+
+/** Called when a media item was deleted: what was behind it is shown, or before it. */
+export function dropFromViewer(id) {
+  if (!isShown(id) || removing === id) return
+  const { does } = stack.at(-1)
+  const next = besideShown(1, does) ?? besideShown(-1, does)
+  toast('This photo was deleted.')
+  if (next) show(next)
+  else back()
+}
+
+/** The one that was drawn beside what is shown, as far as it is still there. */
+function besideShown(step, does) {
+  const m = isShown(beside.id) ? beside.items[step < 0 ? 0 : 1] : undefined
+  return m && does.find(m.media_id)
 }
 
 export function closeViewer() {
@@ -138,7 +159,10 @@ function back() {
 
 async function go(step) {
   const { m, does } = stack.at(-1)
-  const { item, missing } = does.neighbour(m.media_id, step)
+  const { item = does.find(m.media_id) ? undefined : besideShown(step, does), missing } = does.neighbour(
+    m.media_id,
+    step,
+  )
   const next =
     item ??
     (missing &&
@@ -149,11 +173,17 @@ async function go(step) {
   if (next && isShown(m.media_id)) show(next)
 }
 
+/** The id of what this person is deleting. */
+let removing
+
 /** Deletes what is shown, and shows the next one. */
 async function remove() {
   const { m, does } = stack.at(-1)
   const next = does.neighbour(m.media_id, 1).item ?? does.neighbour(m.media_id, -1).item
-  if (!(await does.remove(m.media_id)) || !isShown(m.media_id)) return
+  removing = m.media_id
+  const isGone = await does.remove(m.media_id)
+  removing = undefined
+  if (!isGone || !isShown(m.media_id)) return
   if (next) show(does.find(next.media_id) ?? next)
   else back()
 }
@@ -200,6 +230,7 @@ function Shown({ dialog, m, does }) {
   const meta = useMetadata(m)
   const frame = useRef()
   const [previous, next] = [-1, 1].map((step) => does.neighbour(id, step))
+  if (does.find(id)) beside = { id, items: [previous.item, next.item] }
   const stopMotion = useRef()
   const isLive = kindOf(m) === 'live'
   const playLive = () => {

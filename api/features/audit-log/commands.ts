@@ -20,7 +20,7 @@ export async function queryAudit(
   const { db, cursors } = deps
   const filter = entryFilterOf(given)
   const scope = { list: 'audit', caller: actor.userId, filters: { ...filter } }
-  const decoded = cursor === undefined ? undefined : cursors.decode(scope, cursor)
+  const decoded = cursor === undefined ? undefined : cursors.decode(scope, cursor, 'body.cursor')
   const after = decoded && { at: String(decoded.at), id: decoded.id }
   const wanted = { filter, after, limit, budget: BUDGET, signal: context.signal }
   const [page, { total, isEstimate }] = await Promise.all([

@@ -5,10 +5,14 @@ import type { EntryFilter } from './filter.ts'
 import type { ShownEntry } from './read.ts'
 
 const isKind = (type: string): type is IdKind => Object.hasOwn(PREFIXES, type)
+/** A membership is named by its user. */
+const kindOf = (type: string) => (type === 'membership' ? 'user' : type)
 
 /** With its prefix where the type says which, and otherwise as it is. */
-const resourceIdOf = (type: string, id: string | null): string | null =>
-  id !== null && isKind(type) ? formatId(type, id as Uuid) : id
+function resourceIdOf(type: string, id: string | null): string | null {
+  const kind = kindOf(type)
+  return id !== null && isKind(kind) ? formatId(kind, id as Uuid) : id
+}
 
 export function presentEntry({ entry, sealed, opened }: ShownEntry): AuditEntryShown {
   const personal = opened.state === 'open' ? opened.personal : {}

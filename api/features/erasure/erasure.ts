@@ -6,7 +6,8 @@ export type StepDone = ErasureStepRow
 
 export const NewErasureBody = z.object({
   user_id: optional(bodyId('user')).meta({
-    description: 'The caller unless given. Another user: for platform administrators (`ROLE_ADMIN`)',
+    description:
+      'The caller unless given. Another user: for platform administrators (`ROLE_ADMIN`), who have to say whom they mean also for their own account',
   }),
   confirm: z.literal(true).meta({
     description: 'That the erasure is wanted: it cannot be undone. Only `true` is accepted',

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { invalid } from '../../../lib/contract/problem.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { completed, publicRoute, type Route, route } from '../../http/route.ts'
 import { permitCaller } from '../../permissions/permit.ts'
@@ -40,6 +41,9 @@ export function erasureRoutes({ db, config, refusals, recheckSignIns }: ApiDeps)
     alsoStatus: { 200: 'The erasure was requested before' },
     examples: { request: { user_id: exampleId('user'), confirm: true }, response: startedExample },
     async handle({ actor, context, body }) {
+      // A client that leaves an unset id out, or sends null for it, must not erase the administrator who asks.
+      if (!body.user_id && actor.platformAdmin && !actor.isClosed)
+        throw invalid([{ field: 'body.user_id', issue: 'is required of a platform administrator' }])
       const userId = body.user_id ?? actor.userId
       if (actor.isClosed) return { data: toStored(await findOwnErasure(db, actor.userId, userId)), status: 200 }
       if (userId !== actor.userId) await permitCaller(erasureActions.eraseOther, { actor, context }, refusals)

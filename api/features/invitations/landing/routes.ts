@@ -35,6 +35,7 @@ export function landingRoutes({ db, config }: ApiDeps): Route[] {
       raw: {
         contentTypes: ['text/html'],
         statuses: { 200: 'The page', 302: 'To the same path of the app', 404: 'A page that says so' },
+        headers: { 302: { Location: { description: 'The same path of the app', schema: { type: 'string' } } } },
       },
       problemPage: (problem) => pages().refused(problem),
       async handle({ params }) {

@@ -95,11 +95,20 @@ t.test('what is not a filter is a 400 that names the field', async (t) => {
     t.equal(status, 400, field)
     t.equal(body.error.details[0].field, field)
   }
-  t.equal((await query({ cursor: 'cursor_x' })).code, 'INVALID_CURSOR')
+  const unknown = await query({ cursor: 'cursor_x' })
+  t.strictSame([unknown.code, unknown.body.error.details[0].field], ['INVALID_CURSOR', 'body.cursor'])
   const { wire } = await person([3, 4])
   await sealAll(admin)
   const first = await query({ actor_id: wire, limit: 1 })
   t.equal((await query({ limit: 1, cursor: first.data.next_cursor })).code, 'INVALID_CURSOR', 'of another filter')
+})
+
+t.test('a membership is shown by the public id of its user', async (t) => {
+  const [actorId, userId] = [newUuid(), newUuid()]
+  await addEntries(admin, [{ actorId, at: daysAgo(2), resourceType: 'membership', resourceId: userId }])
+  await sealAll(admin)
+  const { data } = await query({ actor_id: formatId('user', actorId) })
+  t.match(data.logs, [{ resource_type: 'membership', resource_id: formatId('user', userId) }])
 })
 
 t.test('every filter finds what it names, and nothing else', async (t) => {

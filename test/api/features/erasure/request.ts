@@ -57,6 +57,17 @@ t.test('another account is for platform administrators', async (t) => {
   matchWhole(t, none, { status: 404, body: { error: { details: [{ field: 'body.user_id' }] } } })
 })
 
+t.test('a platform administrator says whom, also for their own account', async (t) => {
+  const person = await aMember()
+  const admin = { ...person, token: await identity.token({ sub: person.id, roles: ['ROLE_ADMIN'] }) }
+  for (const json of [{ confirm: true }, { confirm: true, user_id: null, reason: 'asked by letter' }]) {
+    const refused = await erase(admin, json)
+    matchWhole(t, refused, { status: 400, body: { error: { details: [{ field: 'body.user_id' }] } } })
+  }
+  t.equal((await api.call(admin, 'GET', '/api/users/me')).status, 200)
+  t.equal((await erase(admin, { confirm: true, user_id: person.wireId })).status, 201)
+})
+
 t.test('the last owner of an organization hands it over first', async (t) => {
   const refused = await erase(stranger, { confirm: true })
   t.equal(refused.status, 201, 'an organization without any other member holds no one back')

@@ -226,6 +226,17 @@ for (const [name, given, kept] of NAMES) {
   })
 }
 
+t.test('a file without a name is a file', async (t) => {
+  for (const name of ['', '; filename=""']) {
+    const head = `--x\r\nContent-Disposition: form-data; name="file"${name}\r\nContent-Type: video/mp4\r\n\r\n`
+    const { status, data } = await call(people.member, 'POST', `/api/media/${org}/single`, {
+      bytes: Buffer.concat([Buffer.from(head), fakeMp4(20_000), Buffer.from('\r\n--x--\r\n')]),
+      headers: { 'content-type': 'multipart/form-data; boundary=x' },
+    })
+    t.strictSame([status, data?.original_filename, data?.file_size_bytes], [201, 'file', 20_000])
+  }
+})
+
 t.test('an upload that breaks off leaves nothing', async (t) => {
   await leavesNothing(t, async () => {
     const { hostname, port } = new URL(api.publicUrl)
