@@ -128,6 +128,7 @@ t.test('only an answer of the API ends a session that cannot be renewed', async 
   const of = (status: number, code: string) => () => json(status, { error: { code } })
   for (const [renewed, isKept] of [
     [() => new Response('default backend - 404', { status: 404 }), true],
+    [() => new Response('<html>Sign in to the network</html>', { status: 401 }), true],
     [() => new Response('<html>Forbidden</html>', { status: 403 }), true],
     [() => new Response(null, { status: 408 }), true],
     [() => new Response(null, { status: 413 }), true],

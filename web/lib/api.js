@@ -72,10 +72,10 @@ async function send(
   }
 }
 
-/** Answers of the API to a refresh that say that the token is of no use any more, besides 401. */
-const USELESS = ['NOT_FOUND', 'MFA_REQUIRED', 'VALIDATION_ERROR']
+/** Answers of the API to a refresh that say that the token is of no use any more. */
+const USELESS = ['UNAUTHORIZED', 'NOT_FOUND', 'MFA_REQUIRED', 'VALIDATION_ERROR']
 /** What stands before the API may answer as well, with statuses that say nothing about the token. */
-const isUseless = ({ status, code }) => status === 401 || (status < 500 && USELESS.includes(code))
+const isUseless = ({ status, code }) => status < 500 && USELESS.includes(code)
 
 let renewal
 
