@@ -87,12 +87,12 @@ export async function useRefreshToken(
   hash: Buffer,
   o: Partial<Owner>,
   reply: Buffer | null,
-  seconds = 0,
+  seconds?: number,
 ): Promise<void> {
   await tx.execute(sql`
     update refresh_tokens set used_at = clock_timestamp(), refreshing_until = null, holder = null, reply = ${reply},
         user_id = coalesce(user_id, ${o.userId ?? null}::uuid), session_id = coalesce(session_id, ${o.sessionId ?? null}::uuid),
-        expires_at = greatest(expires_at, now() + make_interval(secs => ${seconds}))
+        expires_at = coalesce(now() + make_interval(secs => ${seconds ?? null}::float8), expires_at)
       where hash = ${hash}`)
 }
 

@@ -15,6 +15,7 @@ import {
   providerOf,
   refreshForOf,
   tokensOf,
+  usedForOf,
 } from './commands.ts'
 import { GrantEnded, type IdentityProvider, type TokenReply } from './identity-provider.ts'
 import { isEnded, stateOfRefreshToken } from './policy.ts'
@@ -34,7 +35,7 @@ import { hashOfToken, openReply, sealReply } from './refresh-reply.ts'
 import type { Tokens } from './session.ts'
 import { endSession, insertSessionByRefresh, lockUser, renewSession } from './session-queries.ts'
 import { record } from './users.ts'
-import { type Claims, unauthorized } from './verify-token.ts'
+import { type Claims, refreshRefused } from './verify-token.ts'
 
 /** The first pause of a request that waits for another one. Each is twice as long as the one before, up to a second. */
 const LOOK_AGAIN_MS = 50
@@ -271,7 +272,7 @@ async function take(
   const isRotated = reply.refresh_token !== undefined && reply.refresh_token !== token
   if (isRotated) {
     await saveRefreshToken(tx, hashOfToken(reply.refresh_token ?? ''), { userId, sessionId }, knownFor)
-    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), knownFor)
+    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), usedForOf(reply))
   } else {
     await saveRefreshToken(tx, hash, { userId, sessionId }, knownFor)
   }
@@ -310,7 +311,7 @@ async function refuseEnded(
 ): Promise<never> {
   await provider.revoke(token)
   await deps.db.inTransaction({}, (tx) => useRefreshToken(tx, hash, {}, null))
-  const refused = unauthorized('revoked')
+  const refused = refreshRefused()
   await recordRefused(deps, context, refused, of)
   throw refused
 }
@@ -324,7 +325,7 @@ async function answerAgain(
   const owner = ownerOf(known)
   const isOver = !owner || !known?.reply || (await deps.db.read({}, (tx) => isSessionOver(tx, owner)))
   if (!isOver) return later(openReply(token, known.reply as Buffer) as Tokens, known.now - (known.usedAt ?? known.now))
-  const refused = unauthorized('revoked')
+  const refused = refreshRefused()
   await recordRefused(deps, context, refused, owner)
   throw refused
 }
@@ -349,7 +350,7 @@ async function refuseReuse(
     deps.users.forget(owner.userId)
     await deps.provider?.revoke(token)
   }
-  const refused = unauthorized('revoked')
+  const refused = refreshRefused()
   await recordRefused(deps, context, refused, owner)
   throw refused
 }
