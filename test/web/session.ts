@@ -88,14 +88,16 @@ function apiOf(t: Test, answers: Record<string, () => Response | undefined>) {
   }
   t.intercept(AbortSignal, 'timeout', { value: timeout })
   const sent: string[] = []
-  const value = (path: string, { signal }: RequestInit) => {
+  const bodies: unknown[] = []
+  const value = (path: string, { signal, body }: RequestInit) => {
     sent.push(path)
+    bodies.push(typeof body === 'string' ? JSON.parse(body) : undefined)
     const answer = answers[path]?.()
     if (answer) return Promise.resolve(answer)
     return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))
   }
   t.intercept(globalThis, 'fetch', { value })
-  return { sent, limits }
+  return { sent, bodies, limits }
 }
 
 const json = (status: number, body: object) => Response.json(body, { status })
@@ -220,6 +222,8 @@ t.test(
         t.equal(kept(), null, 'at once')
         t.equal(await signedOut, isEverywhere)
         t.strictSame(api.sent, sent)
+        const refresh_token = sent.includes(renewal) && answers[renewal] === renewed ? 'new refresh' : 'r'
+        t.strictSame(api.bodies.at(-1), { refresh_token }, 'which the provider is to forget')
         t.equal(kept(), null)
       })
     }

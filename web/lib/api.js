@@ -240,7 +240,7 @@ async function end(tokens) {
   try {
     // A session that an earlier version of this page has kept does not say what the API calls it.
     const signIn = tokens.signIn ?? (await currentSession(ask))
-    await ask('DELETE', `/api/auth/sessions/${signIn}`)
+    await ask('DELETE', `/api/auth/sessions/${signIn}`, { refresh_token })
     return false
   } catch (error) {
     if (error.code !== 'SESSION_NOT_REVOCABLE') throw error

@@ -110,6 +110,19 @@ t.test('a person sees where they are signed in, and no one else', async (t) => {
   )
 })
 
+t.test('who signs out one device can have its refresh token revoked at the provider', async (t) => {
+  const ann = await someone()
+  const [phone, laptop] = [await ann.signIn(), await ann.signIn()]
+  const end = ({ session_id }: Tokens, body?: object) =>
+    send(phone.access_token, 'DELETE', `/api/auth/sessions/${session_id}`, api.port, body)
+  const before = identity.revoked().length
+  t.equal((await end(laptop)).status, 204)
+  t.equal(identity.revoked().length, before)
+  const { refresh_token } = phone
+  t.equal((await end(phone, { refresh_token })).status, 204)
+  t.strictSame(identity.revoked().slice(before), [refresh_token])
+})
+
 t.test(
   'one device is signed out: at the next request, on both replicas, with its streams and its devices',
   async (t) => {
