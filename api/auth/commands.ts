@@ -43,7 +43,7 @@ export interface AuthDeps {
   }
 }
 
-/** What clients are told of a refresh token whose lifetime the provider does not say. */
+/** What clients are told of a refresh token whose lifetime the provider does not say. A used one is known for as long. */
 const UNTOLD_SECONDS = 7 * 24 * 3600
 /** For how long such a token is known here: as long as its session is listed. It may last longer than clients are told. */
 const KNOWN_SECONDS = 30 * 24 * 3600
@@ -150,6 +150,9 @@ export const isUnauthorized = (error: unknown): error is Problem =>
 export const refreshForOf = (reply: TokenReply): number | null => reply.refresh_expires_in ?? null
 
 export const knownForOf = (reply: TokenReply): number => reply.refresh_expires_in ?? KNOWN_SECONDS
+
+/** Of the token that was used for it: it is only known to notice that it comes again, and each refresh leaves one. */
+export const usedForOf = (reply: TokenReply): number => reply.refresh_expires_in ?? UNTOLD_SECONDS
 
 /** Claims of the access token, completed by those of the ID token, which says more at many providers. */
 export async function claimsOf(deps: Pick<AuthDeps, 'verifier' | 'provider'>, reply: TokenReply): Promise<Claims> {

@@ -14,7 +14,7 @@ export interface Exchanges {
    * The outcome of an exchange. Throws AUTH_UNAVAILABLE where it takes longer than a client is to wait: it runs on, and
    * `onLate` has been called.
    */
-  outcome<T>(exchange: Promise<T>, onLate: () => Promise<unknown>): Promise<T>
+  outcome<T>(exchange: Promise<T>, onLate: () => void): Promise<T>
   /** Waits for those that run, also for clients that are gone, and at most so long. */
   close(ms: number): Promise<void>
 }
@@ -43,11 +43,11 @@ export function openExchanges(o: { log: Log; answerMs?: number; most?: number })
       const timer = sleep(answerMs, LATE, { signal: inTime.signal }).catch(() => LATE)
       const first = await Promise.race([exchange, timer]).finally(() => inTime.abort())
       if (first !== LATE) return first as Awaited<typeof exchange>
+      onLate()
       log.warn('a refresh takes longer than its client waits: it runs on')
       exchange.catch((error: unknown) =>
         log.warn({ err: error }, 'a refresh has failed that its client does not wait for'),
       )
-      await onLate().catch((error: unknown) => log.error({ err: error }, 'could not extend the lease of a refresh'))
       throw unavailable()
     },
     async close(ms) {

@@ -1,8 +1,8 @@
 import * as z from 'zod'
-import { Problem } from '../../lib/contract/problem.ts'
+import { Problem, Throttled } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { askUpstream, UpstreamError, type UpstreamReply } from './upstream.ts'
-import { unauthorized } from './verify-token.ts'
+import { refreshRefused } from './verify-token.ts'
 
 const TIMEOUT_MS = 5000
 /** A refresh token may be used up although its answer is late: see `exchanges.ts`. */
@@ -103,7 +103,7 @@ export function identityProvider(o: ProviderOptions): IdentityProvider {
     refresh(refreshToken) {
       const refused = (cause?: Error) => {
         // Clients drop a refresh token on 401: a gateway that refuses the request, or a mistake of ours, must not cost it.
-        if (cause) return unauthorized('revoked', cause)
+        if (cause) return refreshRefused(cause)
         o.log.error('the identity provider refuses a refresh for another reason than the token')
         return unavailable()
       }
@@ -150,7 +150,8 @@ const grantEnded = ({ body }: UpstreamReply) =>
 function refusalOf({ status, body, retryAfter }: UpstreamReply, log: Log): Problem | undefined {
   const reply = ErrorReply.safeParse(body).data
   if (status === 429) {
-    return new Problem('RATE_LIMITED', 'Too many attempts. Please wait.', { retryAfter: secondsOf(retryAfter) })
+    const cause = new Throttled('the identity provider')
+    return new Problem('RATE_LIMITED', 'Too many attempts. Please wait.', { cause, retryAfter: secondsOf(retryAfter) })
   }
   if (reply?.error === 'mfa_required') return mfaRequired(reply)
   if (reply && OUR_MISTAKES.includes(reply.error)) {

@@ -17,11 +17,11 @@ export interface RefreshTokenRow {
   now: number
 }
 
-/** One request asks the identity provider; a process that dies meanwhile holds the others up for so long. */
-const LEASE_SECONDS = 15
-
-/** Of a request that takes longer, from when that is known: the identity provider has half a minute for its answer. */
-const LONG_LEASE_SECONDS = 45
+/**
+ * One request asks the identity provider, which has half a minute for its answer. A process that dies meanwhile holds the
+ * others up for so long.
+ */
+const LEASE_SECONDS = 50
 
 /** Of a token that is not known: until then its answer is here, or it was refused. */
 const UNKNOWN_FOR = sql`interval '1 hour'`
@@ -34,13 +34,6 @@ export async function claimRefreshToken(tx: Tx, hash: Buffer, holder: Uuid): Pro
       on conflict (hash) do update set refreshing_until = excluded.refreshing_until, holder = excluded.holder
         where r.used_at is null and (r.refreshing_until is null or r.refreshing_until <= now())`)
   return rowCount === 1
-}
-
-/** The request that holds the token waits on. */
-export async function extendLease(tx: Tx, hash: Buffer, holder: Uuid): Promise<void> {
-  await tx.execute(sql`
-    update refresh_tokens set refreshing_until = now() + make_interval(secs => ${LONG_LEASE_SECONDS})
-      where hash = ${hash} and holder = ${holder}::uuid and used_at is null`)
 }
 
 export async function findRefreshToken(tx: Tx, hash: Buffer, lock = false): Promise<RefreshTokenRow | undefined> {
@@ -68,17 +61,21 @@ export async function saveRefreshToken(tx: Tx, hash: Buffer, o: Owner, seconds: 
 
 /**
  * Keeps what the identity provider has answered, which has used the token up: also where another request holds the token
- * by now. Of two answers it keeps the first one.
+ * by now. Of two answers it keeps the first one. `seconds`: for how long it is of use. The client may come late for it.
  */
-export async function keepAnswer(tx: Tx, hash: Buffer, answer: Buffer): Promise<void> {
+export async function keepAnswer(tx: Tx, hash: Buffer, answer: Buffer, seconds: number): Promise<void> {
   await tx.execute(sql`
-    insert into refresh_tokens as r (hash, reply, expires_at) values (${hash}, ${answer}, now() + ${UNKNOWN_FOR})
-      on conflict (hash) do update set reply = excluded.reply where r.used_at is null and r.reply is null`)
+    insert into refresh_tokens as r (hash, reply, expires_at)
+      values (${hash}, ${answer}, now() + make_interval(secs => ${seconds}))
+      on conflict (hash) do update set reply = excluded.reply, expires_at = greatest(r.expires_at, excluded.expires_at)
+        where r.used_at is null and r.reply is null`)
 }
 
 /** The kept answer is of no use any more: its access token has expired. */
-export async function replaceAnswer(tx: Tx, hash: Buffer, answer: Buffer): Promise<void> {
-  await tx.execute(sql`update refresh_tokens set reply = ${answer} where hash = ${hash} and used_at is null`)
+export async function replaceAnswer(tx: Tx, hash: Buffer, answer: Buffer, seconds: number): Promise<void> {
+  await tx.execute(sql`
+    update refresh_tokens set reply = ${answer}, expires_at = greatest(expires_at, now() + make_interval(secs => ${seconds}))
+      where hash = ${hash} and used_at is null`)
 }
 
 /**
@@ -90,12 +87,12 @@ export async function useRefreshToken(
   hash: Buffer,
   o: Partial<Owner>,
   reply: Buffer | null,
-  seconds = 0,
+  seconds?: number,
 ): Promise<void> {
   await tx.execute(sql`
     update refresh_tokens set used_at = clock_timestamp(), refreshing_until = null, holder = null, reply = ${reply},
         user_id = coalesce(user_id, ${o.userId ?? null}::uuid), session_id = coalesce(session_id, ${o.sessionId ?? null}::uuid),
-        expires_at = greatest(expires_at, now() + make_interval(secs => ${seconds}))
+        expires_at = coalesce(now() + make_interval(secs => ${seconds ?? null}::float8), expires_at)
       where hash = ${hash}`)
 }
 

@@ -15,12 +15,12 @@ import {
   providerOf,
   refreshForOf,
   tokensOf,
+  usedForOf,
 } from './commands.ts'
 import { GrantEnded, type IdentityProvider, type TokenReply } from './identity-provider.ts'
 import { isEnded, stateOfRefreshToken } from './policy.ts'
 import {
   claimRefreshToken,
-  extendLease,
   findRefreshToken,
   isSessionOver,
   keepAnswer,
@@ -35,12 +35,14 @@ import { hashOfToken, openReply, sealReply } from './refresh-reply.ts'
 import type { Tokens } from './session.ts'
 import { endSession, insertSessionByRefresh, lockUser, renewSession } from './session-queries.ts'
 import { record } from './users.ts'
-import { type Claims, unauthorized } from './verify-token.ts'
+import { type Claims, refreshRefused } from './verify-token.ts'
 
-const ASK_AGAIN_MS = 50
+/** The first pause of a request that waits for another one. Each is twice as long as the one before, up to a second. */
+const LOOK_AGAIN_MS = 50
+const MAX_PAUSE_MS = 1000
 /** Longer than the request that asks the identity provider waits for it. */
 const WAIT_MS = 8000
-/** The lease is extended when a request has taken so long, see `exchanges.ts`; with half a minute more it is over. */
+/** Before the identity provider is asked. Its answer takes up to half a minute more, and the lease lasts longer than both. */
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
@@ -55,32 +57,67 @@ export async function refresh(deps: AuthDeps, context: Context, token: string): 
   // The request uses up the token, so first check that this server can finish its part.
   await deps.db.check()
   const hash = hashOfToken(token)
-  for (const until = performance.now() + WAIT_MS; performance.now() < until; await sleep(ASK_AGAIN_MS)) {
+  const until = performance.now() + WAIT_MS
+  let [isHeld, pauseMs] = [false, LOOK_AGAIN_MS]
+  while (performance.now() < until) {
     context.signal.throwIfAborted()
     const [holder, since] = [newUuid(), performance.now()]
-    const { isMine, before, known } = await deps.db.inTransaction({}, async (tx) => {
-      const [before, isMine] = [await findRefreshToken(tx, hash), await claimRefreshToken(tx, hash, holder)]
-      const known = await findRefreshToken(tx, hash)
-      // Only who has a token of the user can use up the limit of the user. A refusal takes the claim back.
-      if (isMine && known?.userId) await deps.takeExchange(tx, known.userId, 1)
-      else if (isMine && !known?.reply) deps.takeUnknown(context.ip)
-      return { before, isMine, known }
-    })
-    if (isMine) {
-      const claim = { holder, since, tookOver: Boolean(before?.holder), kept: known?.reply ?? undefined }
-      const tokens = await deps.exchanges.outcome(
-        exchange({ deps, provider, context, token, hash, owner: ownerOf(known), ...claim }),
-        () => deps.db.inTransaction({}, (tx) => extendLease(tx, hash, holder)),
-      )
-      if (tokens) return tokens
-      continue
-    }
-    const state = stateOfRefreshToken(known, known?.now ?? 0)
-    if (state === 'answered') return answerAgain(deps, context, token, known)
-    if (state === 'reused') return refuseReuse(deps, context, token, known)
+    // An outage of the provider may be long: those who wait for another request write nothing.
+    const attempt = isHeld ? await look(deps, hash) : await claim(deps, context, hash, holder)
+    const { isMine, before, known } = attempt
+    const claimed = { holder, since, tookOver: Boolean(before?.holder), kept: known?.reply ?? undefined }
+    const e: Exchange = { deps, provider, context, token, hash, owner: ownerOf(known), ...claimed }
+    const tokens = await (isMine ? outcomeOf(e) : repeated(deps, context, token, known))
+    if (tokens) return tokens
+    isHeld = !isMine && stateOf(known) === 'refreshing'
+    await sleep(pauseMs)
+    pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)
   }
   throw busy()
 }
+
+const stateOf = (known: RefreshTokenRow | undefined) => stateOfRefreshToken(known, known?.now ?? 0)
+
+function outcomeOf(e: Exchange): Promise<Tokens | undefined> {
+  return e.deps.exchanges.outcome(exchange(e), () => {
+    e.isLate = true
+  })
+}
+
+/** Undefined while the token is not used up. */
+async function repeated(
+  deps: AuthDeps,
+  context: Context,
+  token: string,
+  known: RefreshTokenRow | undefined,
+): Promise<Tokens | undefined> {
+  const state = stateOf(known)
+  if (state === 'answered') return answerAgain(deps, context, token, known)
+  if (state === 'reused') return refuseReuse(deps, context, token, known)
+  return undefined
+}
+
+interface Attempt {
+  isMine: boolean
+  /** The row before the claim, and after it. */
+  before?: RefreshTokenRow | undefined
+  known: RefreshTokenRow | undefined
+}
+
+const look = async ({ db }: AuthDeps, hash: Buffer): Promise<Attempt> => ({
+  isMine: false,
+  known: await db.read({}, (tx) => findRefreshToken(tx, hash)),
+})
+
+const claim = (deps: AuthDeps, context: Context, hash: Buffer, holder: Uuid): Promise<Attempt> =>
+  deps.db.inTransaction({}, async (tx) => {
+    const [before, isMine] = [await findRefreshToken(tx, hash), await claimRefreshToken(tx, hash, holder)]
+    const known = await findRefreshToken(tx, hash)
+    // Only who has a token of the user can use up the limit of the user. A refusal takes the claim back.
+    if (isMine && known?.userId) await deps.takeExchange(tx, known.userId, 1)
+    else if (isMine && !known?.reply) deps.takeUnknown(context.ip)
+    return { before, isMine, known }
+  })
 
 const busy = () => new Problem('AUTH_UNAVAILABLE', 'The token is being refreshed. Please try again.', { retryAfter: 1 })
 
@@ -103,20 +140,28 @@ interface Exchange {
   kept: Buffer | undefined
   /** Of the token, where it is known. */
   owner: Owner | undefined
+  /** That the answer to record is in the database. */
+  isKept?: boolean
+  /** That the client was told to come again. */
+  isLate?: boolean
 }
 
-/** Undefined where another request was faster after all. */
+/** Undefined where another request was faster after all, and where the answer is kept for a later one. */
 async function exchange(e: Exchange): Promise<Tokens | undefined> {
+  let tokens: Tokens | undefined
   try {
-    return await carriedThrough(e)
-  } catch (error) {
+    tokens = await carriedThrough(e)
+    return tokens
+  } finally {
     // What the provider has answered is kept: the next attempt goes on from there.
-    await e.deps.db
-      .inTransaction({}, (tx) => releaseRefreshToken(tx, e.hash, e.holder))
-      .catch((cause: unknown) => e.deps.log.error({ err: cause }, 'could not release a refresh token: its lease ends'))
-    throw error
+    if (!tokens) await release(e)
   }
 }
+
+const release = ({ deps, hash, holder }: Exchange): Promise<void> =>
+  deps.db
+    .inTransaction({}, (tx) => releaseRefreshToken(tx, hash, holder))
+    .catch((cause: unknown) => deps.log.error({ err: cause }, 'could not release a refresh token: its lease ends'))
 
 async function carriedThrough(e: Exchange): Promise<Tokens | undefined> {
   const { deps, token, owner } = e
@@ -129,7 +174,8 @@ async function carriedThrough(e: Exchange): Promise<Tokens | undefined> {
       if (isExpired(error)) return undefined
       throw error
     })
-    if (claims) return recorded(e, kept, claims)
+    e.isKept = claims !== undefined
+    if (claims) return recorded(e, later(kept, deps.verifier.clock.now().getTime() / 1000 - claims.issuedAt), claims)
   }
   const reply = await answerOf(e, kept?.refresh_token ?? token)
   return reply && recorded(e, reply, await claimsOf(deps, reply))
@@ -156,8 +202,12 @@ async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefin
   failpoint('refresh.exchanged')
   const sealed = sealReply(token, reply)
   const keep = e.kept ? replaceAnswer : keepAnswer
-  await insistently(() => deps.db.inTransaction({}, (tx) => keep(tx, hash, sealed))).catch((cause: unknown) =>
-    deps.log.error({ err: cause }, 'could not keep new tokens that are not recorded yet'),
+  e.isKept = await insistently(() => deps.db.inTransaction({}, (tx) => keep(tx, hash, sealed, knownForOf(reply)))).then(
+    () => true,
+    (cause: unknown) => {
+      deps.log.error({ err: cause }, 'could not keep new tokens that are not recorded yet')
+      return false
+    },
   )
   failpoint('refresh.kept')
   return reply
@@ -169,7 +219,7 @@ async function recorded(e: Exchange, reply: TokenReply, claims: Claims): Promise
   failpoint('refresh.recorded')
   deps.users.forget(claims.userId)
   // No one has got the tokens of this answer. To revoke them would end the others, too: many providers revoke the grant.
-  if (outcome === 'late') return undefined
+  if (outcome === 'late' || outcome === 'kept') return undefined
   if ('endedOf' in outcome) return refuseEnded(e, reply.refresh_token ?? token, outcome.endedOf)
   return outcome
 }
@@ -194,10 +244,13 @@ function isExpired(error: unknown): boolean {
 
 async function take(
   tx: Tx,
-  { deps, context, token, hash, owner }: Exchange,
+  e: Exchange,
   reply: TokenReply,
   claims: Claims,
-): Promise<Tokens | 'late' | { endedOf: { userId: Uuid; sessionId: Uuid | null } }> {
+): Promise<Tokens | 'late' | 'kept' | { endedOf: { userId: Uuid; sessionId: Uuid | null } }> {
+  // The time in which the answer is given again begins when a client gets it: the one that asked may come hours later.
+  if (e.isLate && e.isKept) return 'kept'
+  const { deps, context, token, hash, owner } = e
   const known = await findRefreshToken(tx, hash, true)
   // This request took longer than its lease, and another one has asked, too: one of them has used the token up.
   if (known?.usedAt) return 'late'
@@ -219,7 +272,7 @@ async function take(
   const isRotated = reply.refresh_token !== undefined && reply.refresh_token !== token
   if (isRotated) {
     await saveRefreshToken(tx, hashOfToken(reply.refresh_token ?? ''), { userId, sessionId }, knownFor)
-    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), knownFor)
+    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), usedForOf(reply))
   } else {
     await saveRefreshToken(tx, hash, { userId, sessionId }, knownFor)
   }
@@ -239,7 +292,7 @@ async function settleFailure(e: Exchange, error: unknown): Promise<'open' | 'set
     const isOthers = known !== undefined && known.holder !== holder
     if (known?.usedAt || isOthers || (known?.reply && !e.kept)) return 'open'
     if (!owner) return 'settled'
-    // The request whose lease has ended may be about to keep its answer. Once more, then it has had its time.
+    // The request whose lease has ended has had its time, and may be about to keep its answer all the same: once more.
     if (e.tookOver) return 'busy'
     await revoke(tx, context, owner, 'refused_by_provider')
     await useRefreshToken(tx, hash, owner, null)
@@ -258,7 +311,7 @@ async function refuseEnded(
 ): Promise<never> {
   await provider.revoke(token)
   await deps.db.inTransaction({}, (tx) => useRefreshToken(tx, hash, {}, null))
-  const refused = unauthorized('revoked')
+  const refused = refreshRefused()
   await recordRefused(deps, context, refused, of)
   throw refused
 }
@@ -272,15 +325,16 @@ async function answerAgain(
   const owner = ownerOf(known)
   const isOver = !owner || !known?.reply || (await deps.db.read({}, (tx) => isSessionOver(tx, owner)))
   if (!isOver) return later(openReply(token, known.reply as Buffer) as Tokens, known.now - (known.usedAt ?? known.now))
-  const refused = unauthorized('revoked')
+  const refused = refreshRefused()
   await recordRefused(deps, context, refused, owner)
   throw refused
 }
 
-/** An answer says how long its tokens last from when it was made. */
-const later = (tokens: Tokens, seconds: number): Tokens => {
-  const left = (lifetime: number) => Math.max(1, lifetime - Math.floor(seconds))
-  return { ...tokens, expires_in: left(tokens.expires_in), refresh_expires_in: left(tokens.refresh_expires_in) }
+/** An answer says how long its tokens last from when it was made, so many seconds ago. */
+function later<T extends Pick<TokenReply, 'expires_in' | 'refresh_expires_in'>>(answer: T, seconds: number): T {
+  const left = (lifetime: number) => Math.max(1, lifetime - Math.max(0, Math.floor(seconds)))
+  const { expires_in, refresh_expires_in: refreshFor } = answer
+  return { ...answer, expires_in: left(expires_in), ...(refreshFor && { refresh_expires_in: left(refreshFor) }) }
 }
 
 /** A used token comes again: two have it, and which of them is the person cannot be told. */
@@ -296,7 +350,7 @@ async function refuseReuse(
     deps.users.forget(owner.userId)
     await deps.provider?.revoke(token)
   }
-  const refused = unauthorized('revoked')
+  const refused = refreshRefused()
   await recordRefused(deps, context, refused, owner)
   throw refused
 }

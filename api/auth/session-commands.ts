@@ -8,7 +8,7 @@ import { type AuthDeps, entry } from './commands.ts'
 import { MAX_SESSIONS, type Session } from './session.ts'
 import { endOtherSignIns, endSession, findSession, listSessions, lockUser } from './session-queries.ts'
 
-type Deps = Pick<AuthDeps, 'db' | 'users'>
+type Deps = Pick<AuthDeps, 'db' | 'users' | 'provider'>
 
 export async function showSessions({ db }: Deps, actor: Actor): Promise<{ sessions: Session[] }> {
   const rows = await db.read({}, (tx) => listSessions(tx, actor.userId, MAX_SESSIONS))
@@ -32,7 +32,12 @@ const notRevocable = () =>
   )
 
 /** Ends one session of the caller. Repeated, it has no further effect. */
-export async function revokeSession(deps: Deps, context: Context, actor: Actor, id: Uuid): Promise<void> {
+export async function revokeSession(
+  deps: Deps,
+  context: Context,
+  actor: Actor,
+  { id, refreshToken }: { id: Uuid; refreshToken: string | undefined },
+): Promise<void> {
   const { userId } = actor
   await deps.db.inTransaction({}, async (tx) => {
     // A registration of a device, which checks its sign-in, comes before or after.
@@ -45,6 +50,8 @@ export async function revokeSession(deps: Deps, context: Context, actor: Actor, 
     for (const sessionId of ended) await insertAudit(tx, revoked(context, { userId, sessionId }))
   })
   deps.users.forget(userId)
+  // Best effort, and also of a repeat: the first request may have ended before this.
+  if (refreshToken !== undefined) await deps.provider?.revoke(refreshToken)
 }
 
 /** Ends all sessions of the caller but the one of the request. */

@@ -3,7 +3,7 @@ import { type Route, route } from '../http/route.ts'
 import { exampleId, pathId } from '../requests/schemas.ts'
 import type { AuthDeps } from './commands.ts'
 import { sessionActions } from './policy.ts'
-import { Sessions } from './session.ts'
+import { LogoutBody, Sessions } from './session.ts'
 import { revokeOtherSessions, revokeSession, showSessions } from './session-commands.ts'
 
 const tags = ['Sessions']
@@ -46,13 +46,15 @@ export const sessionRoutes = (deps: AuthDeps): Route[] => [
     operationId: 'deleteSession',
     tags,
     summary: 'Sign out on one device',
-    description: `Also the caller’s own. ${LASTING} Push messages to its devices end. ${ALONE}`,
+    description: `Also the caller’s own. ${LASTING} Push messages to its devices end. A client that ends its own session sends its refresh token, for the identity provider goes on to accept it otherwise. ${ALONE}`,
     action: sessionActions.end,
     problems: ['SESSION_NOT_REVOCABLE'],
     params: z.object({ session_id: pathId('session') }),
+    body: LogoutBody,
     status: 204,
-    async handle({ context, actor, params }) {
-      await revokeSession(deps, context, actor, params.session_id)
+    examples: { request: { refresh_token: 'q0yA2Y0…' } },
+    async handle({ context, actor, params, body }) {
+      await revokeSession(deps, context, actor, { id: params.session_id, refreshToken: body.refresh_token })
       return { data: null }
     },
   }),

@@ -101,6 +101,12 @@ export function unauthorized(reason?: 'expired' | 'invalid' | 'revoked', cause?:
   return new Problem('UNAUTHORIZED', message, { cause, headers: { 'WWW-Authenticate': challenge } })
 }
 
+/** Of a refresh token, as of an access token that is revoked. */
+export function refreshRefused(cause?: unknown): Problem {
+  const { headers = {} } = unauthorized('revoked')
+  return new Problem('UNAUTHORIZED', 'The refresh token is not valid. Sign in again.', { cause, headers })
+}
+
 function claimsOf(payload: JWTPayload, { issuer, rolesClaim }: VerifierOptions): Claims {
   const subject = payload.sub ?? ''
   const issuedAt = payload.iat ?? 0

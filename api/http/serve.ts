@@ -1,5 +1,5 @@
 import type { Request, RequestHandler, Response } from 'express'
-import { Problem } from '../../lib/contract/problem.ts'
+import { Problem, Throttled } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Database } from '../db/db.ts'
@@ -65,7 +65,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     await options.limits?.take(limitOf(route), caller, res)
     await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted })).catch(
       async (error: unknown) => {
-        if (isUnauthorized(error)) await options.limits?.noteRefused(limitOf(route), caller)
+        if (isUnauthorized(error) || isThrottled(error)) await options.limits?.noteRefused(limitOf(route), caller)
         throw error
       },
     )
@@ -103,6 +103,9 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
     input.streamed?.abandon()
   }
 }
+
+/** That what the handler asks, such as the identity provider, refuses to be asked more often. Those of our limits do not count. */
+const isThrottled = (error: unknown) => error instanceof Problem && error.cause instanceof Throttled
 
 const isUnauthorized = (error: unknown) => error instanceof Problem && error.code === 'UNAUTHORIZED'
 

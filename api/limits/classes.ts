@@ -22,7 +22,7 @@ export interface LimitRules {
    */
   done?: Readonly<Record<string, Limit & { per: 'caller' }>>
   /**
-   * What may be refused with UNAUTHORIZED, by their names in the header. A request passes while fewer were, and counts once it
+   * What may be refused with UNAUTHORIZED, or by a service that is asked too often, by their names in the header. A request passes while fewer were, and counts once it
    * is refused: those that are under way at the same time may exceed it.
    */
   refused?: Readonly<Record<string, Limit & { per: 'address' }>>
@@ -73,7 +73,8 @@ const OPERATIONS = {
     // Before accounts are counted, so that a client that names many of them cannot fill the table of counters.
     refused: { 'login-refused': { quota: 100, seconds: HOUR, per: 'address' } },
     limits: {
-      'login-address': { quota: 120, seconds: MINUTE, per: 'address' },
+      // Not `login-address`, which counted by the hour: rows of another window would count during a rolling upgrade.
+      'login-address-minute': { quota: 120, seconds: MINUTE, per: 'address' },
       login: { quota: 5, seconds: MINUTE, per: 'account' },
       'login-hour': { quota: 20, seconds: HOUR, per: 'account' },
     },

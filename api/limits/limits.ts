@@ -20,7 +20,7 @@ export interface Limits {
    * stay locked until the transaction ends: call it last.
    */
   takeDone(name: LimitClass, caller: Caller, tx: Tx, res: ServerResponse): Promise<void>
-  /** Counts a request that was refused with UNAUTHORIZED, in a class that limits those. Refuses nothing. */
+  /** Counts a request that was refused with UNAUTHORIZED, or by a service that is asked too often, in a class that limits those. Refuses nothing. */
   noteRefused(name: LimitClass, caller: Caller): Promise<void>
   /** Counts a request whose token was missing or refused. */
   takeUnauthorized(caller: Caller, res: ServerResponse): Promise<void>

@@ -96,3 +96,8 @@ export const notFound = (field?: string) =>
 
 export const invalid = (details: FieldIssue[]) =>
   new Problem('VALIDATION_ERROR', 'The request is not valid', { details })
+
+/** The cause of a RATE_LIMITED that another service has said, in place of this server's own limits. */
+export class Throttled extends Error {
+  override readonly name = 'Throttled'
+}

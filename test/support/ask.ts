@@ -23,7 +23,9 @@ export function ask(port: number, { method = 'GET', path, headers = {}, body }: 
   const isJson = body !== undefined && !Buffer.isBuffer(body) && typeof body !== 'string' && !(body instanceof Readable)
   const sent = isJson ? JSON.stringify(body) : body
   return new Promise((resolve, reject) => {
-    const all = { ...(isJson && { 'content-type': 'application/json' }), ...headers }
+    // Of a DELETE, Node says no length of the body, as if it had none.
+    const length = method === 'DELETE' && typeof sent === 'string' && { 'content-length': `${Buffer.byteLength(sent)}` }
+    const all = { ...(isJson && { 'content-type': 'application/json', ...length }), ...headers }
     const req = httpRequest({ host: '127.0.0.1', port, method, path, headers: all, agent: false }, (res) => {
       const chunks: Buffer[] = []
       res.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject)

@@ -88,14 +88,16 @@ function apiOf(t: Test, answers: Record<string, () => Response | undefined>) {
   }
   t.intercept(AbortSignal, 'timeout', { value: timeout })
   const sent: string[] = []
-  const value = (path: string, { signal }: RequestInit) => {
+  const bodies: unknown[] = []
+  const value = (path: string, { signal, body }: RequestInit) => {
     sent.push(path)
+    bodies.push(typeof body === 'string' ? JSON.parse(body) : undefined)
     const answer = answers[path]?.()
     if (answer) return Promise.resolve(answer)
     return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))
   }
   t.intercept(globalThis, 'fetch', { value })
-  return { sent, limits }
+  return { sent, bodies, limits }
 }
 
 const json = (status: number, body: object) => Response.json(body, { status })
@@ -128,6 +130,7 @@ t.test('only an answer of the API ends a session that cannot be renewed', async 
   const of = (status: number, code: string) => () => json(status, { error: { code } })
   for (const [renewed, isKept] of [
     [() => new Response('default backend - 404', { status: 404 }), true],
+    [() => new Response('<html>Sign in to the network</html>', { status: 401 }), true],
     [() => new Response('<html>Forbidden</html>', { status: 403 }), true],
     [() => new Response(null, { status: 408 }), true],
     [() => new Response(null, { status: 413 }), true],
@@ -219,6 +222,8 @@ t.test(
         t.equal(kept(), null, 'at once')
         t.equal(await signedOut, isEverywhere)
         t.strictSame(api.sent, sent)
+        const refresh_token = sent.includes(renewal) && answers[renewal] === renewed ? 'new refresh' : 'r'
+        t.strictSame(api.bodies.at(-1), { refresh_token }, 'which the provider is to forget')
         t.equal(kept(), null)
       })
     }

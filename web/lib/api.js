@@ -72,10 +72,10 @@ async function send(
   }
 }
 
-/** Answers of the API to a refresh that say that the token is of no use any more, besides 401. */
-const USELESS = ['NOT_FOUND', 'MFA_REQUIRED', 'VALIDATION_ERROR']
+/** Answers of the API to a refresh that say that the token is of no use any more. */
+const USELESS = ['UNAUTHORIZED', 'NOT_FOUND', 'MFA_REQUIRED', 'VALIDATION_ERROR']
 /** What stands before the API may answer as well, with statuses that say nothing about the token. */
-const isUseless = ({ status, code }) => status === 401 || (status < 500 && USELESS.includes(code))
+const isUseless = ({ status, code }) => status < 500 && USELESS.includes(code)
 
 let renewal
 
@@ -240,7 +240,7 @@ async function end(tokens) {
   try {
     // A session that an earlier version of this page has kept does not say what the API calls it.
     const signIn = tokens.signIn ?? (await currentSession(ask))
-    await ask('DELETE', `/api/auth/sessions/${signIn}`)
+    await ask('DELETE', `/api/auth/sessions/${signIn}`, { refresh_token })
     return false
   } catch (error) {
     if (error.code !== 'SESSION_NOT_REVOCABLE') throw error

@@ -6,6 +6,7 @@ import { openAuth } from '../../../api/auth/open-auth.ts'
 import { refresh as refreshTokens } from '../../../api/auth/refresh.ts'
 import { claimRefreshToken, keepAnswer, releaseRefreshToken } from '../../../api/auth/refresh-queries.ts'
 import { hashOfToken, openReply, sealReply } from '../../../api/auth/refresh-reply.ts'
+import type { Database } from '../../../api/db/db.ts'
 import type { Context } from '../../../api/requests/context.ts'
 import { cleanUp } from '../../../api/worker/clean-up.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
@@ -212,7 +213,10 @@ t.test('an outage of the provider costs no session, and nothing is kept of token
   t.equal((await refresh(first.refresh_token)).status, 200)
   const count = async () => (await admin.query('select count(*)::int as n from refresh_tokens')).rows[0].n
   const before = await count()
-  for (let n = 0; n < 5; n++) t.equal((await refresh(randomUUID())).status, 401)
+  for (let n = 0; n < 5; n++) {
+    const { status, json } = await refresh(randomUUID())
+    t.match([status, json.error.message], [401, 'The refresh token is not valid. Sign in again.'])
+  }
   t.equal(await count(), before)
 })
 
@@ -395,7 +399,7 @@ t.test('who asks after a slow one without an answer yet ends nothing', async (t)
   t.equal((await refresh(first.refresh_token)).status, 503)
   t.equal(await me(first.access_token), 200)
   await database.db.inTransaction({}, async (tx) =>
-    keepAnswer(tx, hash, sealReply(first.refresh_token, await answer.json())),
+    keepAnswer(tx, hash, sealReply(first.refresh_token, await answer.json()), 900),
   )
   t.equal((await refresh(first.refresh_token)).status, 200)
 })
@@ -406,6 +410,11 @@ t.test('a lease is given back only by who holds it', async (t) => {
   const claim = (holder: Uuid) => database.db.inTransaction({}, (tx) => claimRefreshToken(tx, hash, holder))
   const release = (holder: Uuid) => database.db.inTransaction({}, (tx) => releaseRefreshToken(tx, hash, holder))
   t.strictSame([await claim(one), await claim(two)], [true, false])
+  const { rows } = await admin.query(
+    `select refreshing_until > now() + interval '40 seconds' as "isLong" from refresh_tokens where hash = $1`,
+    [hash],
+  )
+  t.strictSame(rows, [{ isLong: true }], 'longer than the provider has for its answer')
   await admin.query('update refresh_tokens set refreshing_until = now() where hash = $1', [hash])
   t.equal(await claim(two), true)
   await release(one)
@@ -460,12 +469,11 @@ t.test('who waits for a replica that has died is told to come again', async (t) 
 })
 
 /** A replica whose clients wait only a moment for an answer, and that asks about few tokens at once. */
-async function hurried(t: Test, limits: { answerMs?: number; most?: number }) {
-  const { db } = database
+async function hurried(t: Test, { db = database.db, ...limits }: { db?: Database; answerMs?: number; most?: number }) {
   const { log } = readableLog()
-  const auth = openAuth({ config: other.config, db, log, clock: systemClock })
+  const auth = openAuth({ config: other.config, db: database.db, log, clock: systemClock })
   await auth.keys.start()
-  const [refusals, exchanges] = [openRefusals({ db, log }), openExchanges({ log, ...limits })]
+  const [refusals, exchanges] = [openRefusals({ db: database.db, log }), openExchanges({ log, ...limits })]
   const context: Context = {
     ...{ requestId: `req_${randomUUID()}`, clientRequestId: null, ip: '127.0.0.1', userAgent: null, traceparent: null },
     ...{ personalData: testPersonalData(db), signal: new AbortController().signal, log },
@@ -477,7 +485,7 @@ async function hurried(t: Test, limits: { answerMs?: number; most?: number }) {
     await refusals.close()
   })
   return {
-    refresh: (token: string) => refreshTokens({ ...auth, refusals, exchanges }, context, token),
+    refresh: (token: string) => refreshTokens({ ...auth, db, refusals, exchanges }, context, token),
     close: exchanges.close,
   }
 }
@@ -489,11 +497,6 @@ t.test('a provider that is slower than a client waits: 503, and then its answer'
   const unavailable = { status: 503, code: 'AUTH_UNAVAILABLE', retryAfter: 5 }
   await t.rejects(replica.refresh(first.refresh_token), unavailable)
   await eventually('the question', () => identity.exchanges() > asked)
-  const { rows } = await admin.query(
-    `select refreshing_until > now() + interval '40 seconds' as "isLong" from refresh_tokens where hash = $1`,
-    [hashOfToken(first.refresh_token)],
-  )
-  t.strictSame(rows, [{ isLong: true }], 'no one else asks meanwhile')
   // It repeats, on another replica, before the answer is there.
   const repeated = refresh(first.refresh_token)
   const ended = replica.close(60_000)
@@ -519,16 +522,74 @@ t.test('a replica that stops waits for answers of the provider, and not for ever
   await replica.close(1)
   const stored = async () =>
     (
-      await admin.query('select used_at is not null as used from refresh_tokens where hash = $1', [
+      await admin.query('select used_at is null and reply is not null as kept from refresh_tokens where hash = $1', [
         hashOfToken(first.refresh_token),
       ])
     ).rows
-  t.strictSame(await stored(), [{ used: false }], 'its time was over')
+  t.strictSame(await stored(), [{ kept: false }], 'its time was over')
   const ended = replica.close(60_000)
   held.resolve()
   identity.hold(undefined)
   await ended
-  t.strictSame(await stored(), [{ used: true }])
+  t.strictSame(await stored(), [{ kept: true }])
+})
+
+t.test('an answer that no client has waited for is kept until one comes for it, and then given again', async (t) => {
+  const { id } = await aPerson(api)
+  const replica = await hurried(t, { answerMs: 20 })
+  const claims = () => ({ sid: randomUUID() })
+  const known = await signedIn({ claims, refreshSeconds: 7200 })
+  // Issued by the provider itself.
+  const unknown = identity.account({ sub: id, email: '', password: '', claims })
+  for (const token of [known.refresh_token, unknown]) {
+    const [asked, held] = [identity.exchanges(), Promise.withResolvers<void>()]
+    identity.hold(held.promise)
+    await t.rejects(replica.refresh(token), { code: 'AUTH_UNAVAILABLE' })
+    const ended = replica.close(60_000)
+    held.resolve()
+    identity.hold(undefined)
+    await ended
+    // As after an hour and a half.
+    await admin.query(
+      `update refresh_tokens set used_at = used_at - interval '90 minutes', expires_at = expires_at - interval '90 minutes'
+         where hash = $1`,
+      [hashOfToken(token)],
+    )
+    await cleanUp(database.worker, new AbortController().signal)
+    const { status, json } = await refresh(token)
+    t.equal(status, 200)
+    t.equal(identity.exchanges(), asked + 1)
+    t.equal((await refresh(token, other.port)).json.data.refresh_token, json.data.refresh_token)
+    t.equal(await me(json.data.access_token), 200)
+    await later(token)
+    t.equal((await refresh(token)).status, 401)
+  }
+})
+
+t.test('who waits for another request only looks', async (t) => {
+  let [writes, looks] = [0, 0]
+  const db: Database = {
+    ...database.db,
+    inTransaction(scope, work) {
+      writes += 1
+      return database.db.inTransaction(scope, work)
+    },
+    read(scope, work) {
+      looks += 1
+      return database.db.read(scope, work)
+    },
+  }
+  const replica = await hurried(t, { db })
+  const [first, asked, held] = [await signedIn(), identity.exchanges(), Promise.withResolvers<void>()]
+  identity.hold(held.promise)
+  const one = refresh(first.refresh_token)
+  await eventually('the question', () => identity.exchanges() > asked)
+  const waiting = replica.refresh(first.refresh_token)
+  await eventually('some looks', () => looks > 3)
+  t.equal(writes, 1, 'that tries to claim it')
+  held.resolve()
+  identity.hold(undefined)
+  t.equal((await waiting).refresh_token, (await one).json.data.refresh_token)
 })
 
 t.test('of too many at once, those over the limit are not sent to the provider, and keep their token', async (t) => {

@@ -12,12 +12,14 @@ const database = await testDatabase(t)
 const identity = await startTestIdentity(t)
 /** A token endpoint that knows nobody (RFC 6749 §5.2), and counts how often it is asked. */
 let asked = 0
+/** Its answer. */
+let [status, answer] = [400, '{"error":"invalid_grant"}']
 /** Sign-ins, by the test that sends too many. */
 let refused = 0
 const provider = createServer((req, res) => {
   asked += 1
   req.resume().once('end', () => {
-    res.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"invalid_grant"}')
+    res.writeHead(status, { 'content-type': 'application/json' }).end(answer)
   })
 }).listen(0, '127.0.0.1')
 await once(provider, 'listening')
@@ -34,8 +36,8 @@ const settings = {
 }
 const api = await startApiOn(t, { database, identity, settings })
 
-const login = (email: string, ip: string) =>
-  ask(api.port, {
+const login = (email: string, ip: string, port = api.port) =>
+  ask(port, {
     method: 'POST',
     path: '/v1/api/auth/login',
     headers: { 'x-forwarded-for': ip },
@@ -89,6 +91,20 @@ t.test('one address cannot fill the audit log, whatever accounts it names', asyn
   const { rows } = await database.admin.query('select from rate_limits')
   // Two for each account that was let through, and those of the addresses.
   t.ok(rows.length <= 2 * (107 + AT_ONCE) + 4, 'nor the table of counters')
+})
+
+t.test('sign-ins that the identity provider throttles count as refused', async (t) => {
+  ;[status, answer] = [429, '{}']
+  const { port } = await startApiOn(t, { database, identity, settings })
+  const [before, ip] = [asked, '198.51.100.9']
+  for (let n = 0; n < 105; n++) await login(`throttled${n}@example.org`, ip, port)
+  ;[status, answer] = [400, '{"error":"invalid_grant"}']
+  t.equal(asked, before + 100)
+  // Our own refusals do not count: it would never end.
+  const { rows } = await database.admin.query(
+    `select from rate_limits where key like 'login-refused:%' and points > 100`,
+  )
+  t.strictSame(rows, [])
 })
 
 t.test('guests of a party sign in behind one address, each with a second factor', async (t) => {

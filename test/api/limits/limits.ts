@@ -256,11 +256,11 @@ t.test('sign-ins are counted by address and account, and refused ones by address
   const first = await ann()
   t.equal(
     first.headers['ratelimit'],
-    '"login-address";r=119;t=60, "login-refused";r=100;t=0, "login";r=4;t=60, "login-hour";r=19;t=3600',
+    '"login-address-minute";r=119;t=60, "login-refused";r=100;t=0, "login";r=4;t=60, "login-hour";r=19;t=3600',
   )
   t.equal(
     first.headers['ratelimit-policy'],
-    '"login-address";q=120;w=60, "login";q=5;w=60, "login-hour";q=20;w=3600, "login-refused";q=100;w=3600',
+    '"login-address-minute";q=120;w=60, "login";q=5;w=60, "login-hour";q=20;w=3600, "login-refused";q=100;w=3600',
   )
   const more = await many(10, ann)
   t.equal(more.passed, 4)
@@ -290,7 +290,7 @@ t.test('more guests of a party sign in behind one address than may be refused th
   const next = await party()
   t.equal(next.status, 429)
   t.ok(Number(next.headers['retry-after']) <= 60, 'in a minute again')
-  await database.admin.query(`delete from rate_limits where key like 'login-address:%'`)
+  await database.admin.query(`delete from rate_limits where key like 'login-address-minute:%'`)
   server.time.now += 60_000
   t.equal((await many(100, party)).passed, 100)
 })

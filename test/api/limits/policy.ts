@@ -103,7 +103,7 @@ for (const [given, counted] of ADDRESSES) {
 t.test('headers are lists of structured fields', async (t) => {
   const { limits } = LIMIT_CLASSES.login
   const all = Object.fromEntries(Object.entries(limits).map(([name, limit]) => [name, scaled(limit, 1)]))
-  t.equal(policyHeader(all), '"login-address";q=100;w=3600, "login";q=5;w=60, "login-hour";q=20;w=3600')
+  t.equal(policyHeader(all), '"login-address-minute";q=120;w=60, "login";q=5;w=60, "login-hour";q=20;w=3600')
   t.equal(standingHeader('login', { retryAfterMs: 0, remaining: 4, resetMs: 11_001 }), '"login";r=4;t=12')
   t.strictSame([0, 1, 1000, 1001].map(secondsUntil), [1, 1, 1, 2])
 })

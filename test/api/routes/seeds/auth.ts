@@ -36,7 +36,7 @@ export const authSeeds: Seeds = {
     const own = await signedIn(side)
     const { sessions } = await made(side.api.call(await signedIn(side, own), 'GET', '/api/auth/sessions'))
     const { session_id } = sessions.find(({ current }: { current: boolean }) => current)
-    return { as: own, params: { session_id } }
+    return { as: own, params: { session_id }, json: { refresh_token: randomUUID() } }
   },
   deleteOtherSessions: async (side) => ({ as: await signedIn(side) }),
   receiveProviderEvent: () => {
