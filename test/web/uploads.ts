@@ -16,7 +16,9 @@ const { inTurn } = await import(new URL('../../web/uploads/turns.js', import.met
 
 const nothing = () => {}
 const told = { onProgress: nothing, onResume: nothing, onWait: nothing }
-const uploadsOf = (file: File) => uploadOf({ org: 'org_1', file, type: 'image/jpeg', key: file.name, ...told })
+const uploadsOf = (file: File, more = {}) =>
+  uploadOf({ org: 'org_1', file, type: 'image/jpeg', key: file.name, ...told, ...more })
+const entryOf = (name: string) => JSON.parse(kept.get(`keepsake.upload.${name}`) ?? '{}')
 
 /** A request of a browser, as far as the page uses it; what happens to it is up to `begun`. */
 function requests(t: Test, begun: (request: FakeRequest) => void) {
@@ -134,7 +136,7 @@ t.test('a file that is canceled while it is sent is not there', async (t) => {
 })
 
 /** An upload in chunks whose merge is under way. `answer` has what the API says about the rest. */
-async function merging(t: Test, name: string, answer: (call: string) => unknown) {
+async function merging(t: Test, name: string, answer: (call: string) => unknown, more = {}) {
   requests(t, (request) => setImmediate(() => request.answer()))
   const merge = Promise.withResolvers<void>()
   const answers = (call: string) => {
@@ -143,7 +145,7 @@ async function merging(t: Test, name: string, answer: (call: string) => unknown)
     return answer(call)
   }
   const made = calls(t, answers)
-  const one = uploadsOf(new File([new Uint8Array(9 * 1024 * 1024)], name))
+  const one = uploadsOf(new File([new Uint8Array(9 * 1024 * 1024)], name), more)
   const run: Promise<string> = one.run()
   await merge.promise
   return { run, one, made }
@@ -170,6 +172,35 @@ t.test('a file whose merge has succeeded unnoticed is deleted when it is cancele
   await t.rejects(run, { code: 'INTERNAL_ERROR' })
   await one.cancel()
   t.strictSame(made.slice(2), ['DELETE upload/upl_1', 'POST merge', 'DELETE med_1'])
+})
+
+t.test('a half of a Live Photo that has arrived is not deleted with the other half when it is canceled', async (t) => {
+  const begun = Promise.withResolvers<FakeRequest>()
+  requests(t, begun.resolve)
+  const made = calls(t, () => undefined)
+  const one = uploadsOf(new File(['photo'], 'live.heic'), { pairId: 'pair_1' })
+  const run = one.run()
+  const request = await begun.promise
+  request.upload.onload?.()
+  const canceled = one.cancel()
+  request.responseText = '{"data":{"media_id":"med_1"}}'
+  request.answer()
+  await t.rejects(run, { message: 'canceled' })
+  await t.rejects(canceled, { code: 'PAIRED' })
+  t.strictSame(made, [])
+  t.match(entryOf('live.heic'), { mediaId: 'med_1' }, 'it is not sent again')
+})
+
+t.test('a half of a Live Photo that has been merged unnoticed is not deleted either', async (t) => {
+  let merges = 0
+  const answer = (call: string) => {
+    if (call === 'DELETE upload/upl_1') return new Error('CONFLICT')
+    return merges++ === 0 ? new Error('INTERNAL_ERROR') : { media_id: 'med_1' }
+  }
+  const { run, one, made } = await merging(t, 'live.mov', answer, { pairId: 'pair_1' })
+  await t.rejects(run, { code: 'INTERNAL_ERROR' })
+  await t.rejects(one.cancel(), { code: 'PAIRED' })
+  t.strictSame(made.slice(2), ['DELETE upload/upl_1', 'POST merge'])
 })
 
 t.test('an upload that may have arrived although it was canceled says so, and is not sent again', async (t) => {

@@ -206,6 +206,18 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   const always = new AbortController().signal
   const remove = (path) => patiently(() => call('DELETE', `${base}/${path}`), always).catch(ifGone)
 
+  /**
+   * Deleting one half of a Live Photo deletes the other one too, which the person has not canceled: the API pairs them as
+   * soon as both are there.
+   */
+  async function removeMedia(mediaId) {
+    if (pairId ?? recall(key).pairId) {
+      note({ mediaId })
+      throw new Refusal(undefined, 'PAIRED', 'The other half would be deleted too.')
+    }
+    await remove(mediaId)
+  }
+
   /** One that is being merged, or has been, cannot be ended: its media item is deleted. */
   async function removeUpload(id) {
     try {
@@ -213,7 +225,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     } catch (error) {
       if (error.code !== 'CONFLICT') throw error
       const merged = await patiently(() => ownTurn(() => merge(id), always), always)
-      await remove(merged.media_id)
+      await removeMedia(merged.media_id)
     }
   }
 
@@ -228,12 +240,12 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
       end('canceled', isSent)
       const arrived = await running?.catch(() => {})
       const { uploadId } = recall(key)
-      forget(key)
       // Another upload of the file has brought it before.
-      if (mediaId) return
-      if (arrived) await remove(arrived)
+      if (mediaId) return forget(key)
+      if (arrived) await removeMedia(arrived)
       else if (uploadId) await removeUpload(uploadId)
-      else if (isSent) throw new Refusal(undefined, 'ANSWER_LOST', 'The answer was lost.')
+      forget(key)
+      if (!arrived && !uploadId && isSent) throw new Refusal(undefined, 'ANSWER_LOST', 'The answer was lost.')
     },
     /** Stops sending and keeps what has arrived. */
     pause: () => end('stopped'),
