@@ -174,6 +174,42 @@ t.test('a file whose merge has succeeded unnoticed is deleted when it is cancele
   t.strictSame(made.slice(2), ['DELETE upload/upl_1', 'POST merge', 'DELETE med_1'])
 })
 
+t.test('a file that another tab shows as done is not deleted when this one cancels it', async (t) => {
+  const requested: FakeRequest[] = []
+  requests(t, (request) => void requested.push(request))
+  const made = calls(t, () => undefined)
+  const photo = new File(['photo'], 'tabs.jpg')
+  const [here, there] = [uploadsOf(photo), uploadsOf(photo)]
+  const [run, done] = [here.run(), there.run()]
+  while (requested.length < 2) await new Promise(setImmediate)
+  for (const request of requested) {
+    request.upload.onload?.()
+    request.responseText = '{"data":{"media_id":"med_1"}}'
+  }
+  const canceled = here.cancel()
+  requested[1]?.answer()
+  t.equal(await done, 'med_1')
+  requested[0]?.answer()
+  await t.rejects(run, { message: 'canceled' })
+  await canceled
+  t.strictSame(made, [])
+  t.match(entryOf('tabs.jpg'), { mediaId: 'med_1' })
+})
+
+t.test('a file that another tab merges while this one cancels it is not deleted', async (t) => {
+  let merges = 0
+  const { run, one, made } = await merging(t, 'merges.jpg', (call) => {
+    if (call === 'DELETE upload/upl_1') return new Error('CONFLICT')
+    if (merges++ === 0) return new Error('INTERNAL_ERROR')
+    kept.set('keepsake.upload.merges.jpg', JSON.stringify({ ...entryOf('merges.jpg'), mediaId: 'med_1' }))
+    return { media_id: 'med_1' }
+  })
+  await t.rejects(run, { code: 'INTERNAL_ERROR' })
+  await one.cancel()
+  t.strictSame(made.slice(2), ['DELETE upload/upl_1', 'POST merge'])
+  t.match(entryOf('merges.jpg'), { mediaId: 'med_1' })
+})
+
 t.test('a half of a Live Photo that has arrived is not deleted with the other half when it is canceled', async (t) => {
   const begun = Promise.withResolvers<FakeRequest>()
   requests(t, begun.resolve)

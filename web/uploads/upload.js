@@ -207,10 +207,11 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   const remove = (path) => patiently(() => call('DELETE', `${base}/${path}`), always).catch(ifGone)
 
   /**
-   * Deleting one half of a Live Photo deletes the other one too, which the person has not canceled: the API pairs them as
-   * soon as both are there.
+   * Keeps what another tab shows as done. Deleting one half of a Live Photo deletes the other one too, which the person has
+   * not canceled: the API pairs them as soon as both are there.
    */
   async function removeMedia(mediaId) {
+    if (recall(key).mediaId) return
     if (pairId ?? recall(key).pairId) {
       note({ mediaId })
       throw new Refusal(undefined, 'PAIRED', 'The other half would be deleted too.')
@@ -236,15 +237,14 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
      * then. Rejects when it may be there all the same.
      */
     async cancel() {
-      const { mediaId } = recall(key)
       end('canceled', isSent)
       const arrived = await running?.catch(() => {})
-      const { uploadId } = recall(key)
-      // Another upload of the file has brought it before.
-      if (mediaId) return forget(key)
+      const { mediaId, uploadId } = recall(key)
+      // An earlier upload has brought the file, or one of another tab, which shows it as done.
+      if (mediaId) return
       if (arrived) await removeMedia(arrived)
       else if (uploadId) await removeUpload(uploadId)
-      forget(key)
+      if (!recall(key).mediaId) forget(key)
       if (!arrived && !uploadId && isSent) throw new Refusal(undefined, 'ANSWER_LOST', 'The answer was lost.')
     },
     /** Stops sending and keeps what has arrived. */
