@@ -98,7 +98,10 @@ function calls(t: Test, answer: (call: string) => unknown) {
     const call = `${method} ${path.replace('/v1/api/media/org_1/', '')}`
     made.push(call)
     const data = await answer(call)
-    if (data instanceof Error) return Response.json({ error: { code: data.message } }, { status: 409 })
+    if (data instanceof Error) {
+      const status = data.message === 'NOT_FOUND' ? 404 : 409
+      return Response.json({ error: { code: data.message } }, { status })
+    }
     return data === undefined ? new Response(null, { status: 204 }) : Response.json({ data })
   }
   t.intercept(globalThis, 'fetch', { value: fetch })
@@ -192,7 +195,7 @@ t.test('a file that another tab shows as done is not deleted when this one cance
   requested[0]?.answer()
   await t.rejects(run, { message: 'canceled' })
   await canceled
-  t.strictSame(made, [])
+  t.strictSame(made, ['GET med_1'])
   t.match(entryOf('tabs.jpg'), { mediaId: 'med_1' })
 })
 
@@ -260,6 +263,99 @@ t.test('an upload that may have arrived although it was canceled says so, and is
   t.equal(queue.summary().isBusy, false)
   queue.cancel(job)
   t.equal(queue.summary().total, 0)
+})
+
+/** The requests of one upload, in their order. */
+function requestsInTurn(t: Test) {
+  const begun: FakeRequest[] = []
+  const keys: string[] = []
+  requests(t, (request) => void begun.push(request))
+  t.intercept(FakeRequest.prototype, 'setRequestHeader', {
+    value: (name: string, text: string) => name === 'Idempotency-Key' && keys.push(text),
+  })
+  const nth = async (i: number) => {
+    await until(() => begun.length >= i)
+    return begun[i - 1] as FakeRequest
+  }
+  return { nth, keys }
+}
+async function until(isSo: () => boolean) {
+  while (!isSo()) await new Promise(setImmediate)
+}
+function refuse(request: FakeRequest, status: number, code: string) {
+  Object.assign(request, { status, responseText: JSON.stringify({ error: { code } }) })
+  request.answer()
+}
+
+t.test('a refusal does not hide that an earlier attempt may have arrived', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  const made = calls(t, () => ({}))
+  const photo = new File(['photo'], 'twice.jpg')
+  const one = uploadsOf(photo)
+  const run = one.run()
+  const first = await nth(1)
+  first.upload.onload?.()
+  refuse(first, 500, 'INTERNAL_ERROR')
+  const second = await nth(2)
+  second.upload.onload?.()
+  refuse(second, 403, 'FORBIDDEN')
+  await t.rejects(run, { code: 'FORBIDDEN' })
+  await t.rejects(one.cancel(), { code: 'ANSWER_LOST' })
+
+  const again = uploadsOf(photo)
+  const refused = again.run()
+  refuse(await nth(3), 403, 'FORBIDDEN')
+  await t.rejects(refused, { code: 'FORBIDDEN' })
+  await t.rejects(again.cancel(), { code: 'ANSWER_LOST' }, 'also after a reload')
+
+  const last = uploadsOf(photo).run()
+  const third = await nth(4)
+  third.responseText = '{"data":{"media_id":"med_1"}}'
+  third.answer()
+  t.equal(await last, 'med_1')
+  t.equal(new Set(keys).size, 1, 'it does not arrive twice')
+  t.strictSame(made, ['GET med_1'])
+})
+
+t.test('a file that was refused is not there', async (t) => {
+  const { nth } = requestsInTurn(t)
+  calls(t, () => undefined)
+  const one = uploadsOf(new File(['photo'], 'refused.jpg'))
+  const run = one.run()
+  const request = await nth(1)
+  request.upload.onload?.()
+  refuse(request, 403, 'FORBIDDEN')
+  await t.rejects(run, { code: 'FORBIDDEN' })
+  await one.cancel()
+  t.strictSame(entryOf('refused.jpg'), {})
+})
+
+t.test('a file that was deleted since its answer was lost is sent anew', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  kept.set('keepsake.upload.deleted.jpg', JSON.stringify({ once: 'key_1', isSent: true, at: Date.now() }))
+  calls(t, () => new Error('NOT_FOUND'))
+  const run = uploadsOf(new File(['photo'], 'deleted.jpg')).run()
+  for (const i of [1, 2]) {
+    const request = await nth(i)
+    request.responseText = `{"data":{"media_id":"med_${i}"}}`
+    request.answer()
+  }
+  t.equal(await run, 'med_2')
+  t.equal(keys[0], 'key_1')
+  t.not(keys[1], 'key_1')
+})
+
+t.test('a large file that was deleted since it was merged is sent anew', async (t) => {
+  requests(t, (request) => setImmediate(() => request.answer()))
+  kept.set('keepsake.upload.large.jpg', JSON.stringify({ uploadId: 'upl_1', at: Date.now() }))
+  const made = calls(t, (call) => {
+    if (call === 'GET med_1') return new Error('NOT_FOUND')
+    if (call === 'GET upload/upl_1') return { status: 'completed', media_id: 'med_1' }
+    if (call === 'POST upload') return { upload_id: 'upl_2', total_chunks: 2, chunk_size_bytes: 8 * 1024 * 1024 }
+    return { media_id: 'med_2' }
+  })
+  t.equal(await uploadsOf(new File([new Uint8Array(9 * 1024 * 1024)], 'large.jpg')).run(), 'med_2')
+  t.strictSame(made, ['GET upload/upl_1', 'GET med_1', 'POST upload', 'POST merge'])
 })
 
 t.test('a few bodies are sent at once, so that other requests find a connection', async (t) => {
