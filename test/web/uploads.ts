@@ -358,6 +358,78 @@ t.test('a large file that was deleted since it was merged is sent anew', async (
   t.strictSame(made, ['GET upload/upl_1', 'GET med_1', 'POST upload', 'POST merge'])
 })
 
+t.test('a file that is added again while it is canceled is sent once that has ended', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  const removed = Promise.withResolvers<void>()
+  const made = calls(t, () => removed.promise)
+  const done: string[] = []
+  const queue = newUploadQueue({ onChange: nothing, onDone: ({ name }: { name: string }) => done.push(name) })
+  const add = () =>
+    queue.add('org_1', [{ path: 'again.jpg', file: new File(['photo'], 'again.jpg', { lastModified: 1 }) }])
+  add()
+  const first = await nth(1)
+  first.upload.onload?.()
+  queue.cancel(queue.summary().sending[0])
+  add()
+  add()
+  t.match(queue.summary(), { total: 2, waiting: 1, sending: [{ state: 'canceling' }] })
+  first.responseText = '{"data":{"media_id":"med_1"}}'
+  first.answer()
+  await until(() => made.length === 1)
+  t.equal(queue.summary().waiting, 1, 'the first one is being deleted')
+  removed.resolve()
+  const second = await nth(2)
+  second.responseText = '{"data":{"media_id":"med_2"}}'
+  second.answer()
+  await until(() => done.length === 1)
+  t.match(queue.summary(), { total: 1, done: 1, isBusy: false })
+  t.strictSame(made, ['DELETE med_1'])
+  t.not(keys[0], keys[1])
+})
+
+t.test('a file that is added again while its cancel fails is sent, and is not reported as failed', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  calls(t, () => undefined)
+  const queue = newUploadQueue({ onChange: nothing, onDone: nothing })
+  const add = () =>
+    queue.add('org_1', [{ path: 'fails.jpg', file: new File(['photo'], 'fails.jpg', { lastModified: 1 }) }])
+  add()
+  const first = await nth(1)
+  first.upload.onload?.()
+  queue.cancel(queue.summary().sending[0])
+  add()
+  first.lose()
+  const second = await nth(2)
+  t.equal(queue.summary().failed.length, 0)
+  second.responseText = '{"data":{"media_id":"med_1"}}'
+  second.answer()
+  await until(() => !queue.summary().isBusy)
+  t.match(queue.summary(), { total: 1, done: 1 })
+  t.equal(keys[0], keys[1], 'it does not arrive twice')
+})
+
+t.test('a failed file that is added again while its upload is ended is sent once that has ended', async (t) => {
+  requests(t, (request) => setImmediate(() => request.answer()))
+  const ended = Promise.withResolvers<void>()
+  let merges = 0
+  const made = calls(t, (call) => {
+    if (call === 'POST upload') return { upload_id: 'upl_1', total_chunks: 2, chunk_size_bytes: 8 * 1024 * 1024 }
+    if (call === 'DELETE upload/upl_1') return ended.promise
+    return merges++ === 0 ? new Error('INTERNAL_ERROR') : { media_id: 'med_1' }
+  })
+  const queue = newUploadQueue({ onChange: nothing, onDone: nothing })
+  const large = new File([new Uint8Array(9 * 1024 * 1024)], 'large.jpg')
+  queue.add('org_1', [{ path: 'failed.jpg', file: large }])
+  await until(() => queue.summary().failed.length === 1)
+  queue.cancel(queue.summary().failed[0])
+  queue.add('org_1', [{ path: 'failed.jpg', file: large }])
+  await new Promise(setImmediate)
+  t.match(queue.summary(), { waiting: 1, sending: [] })
+  ended.resolve()
+  await until(() => !queue.summary().isBusy)
+  t.strictSame(made, ['POST upload', 'POST merge', 'DELETE upload/upl_1', 'POST upload', 'POST merge'])
+})
+
 t.test('a few bodies are sent at once, so that other requests find a connection', async (t) => {
   const under: PromiseWithResolvers<string>[] = []
   const work = () => {
