@@ -430,6 +430,28 @@ t.test('a failed file that is added again while its upload is ended is sent once
   t.strictSame(made, ['POST upload', 'POST merge', 'DELETE upload/upl_1', 'POST upload', 'POST merge'])
 })
 
+t.test('the request of an upload that is being canceled ends when the person leaves', async (t) => {
+  const { nth } = requestsInTurn(t)
+  const made = calls(t, () => undefined)
+  const queue = newUploadQueue({ onChange: nothing, onDone: nothing })
+  queue.add('org_1', [{ path: 'left.jpg', file: new File(['photo'], 'left.jpg') }])
+  const request = await nth(1)
+  let isAborted = false
+  request.upload.onload?.()
+  request.abort = () => {
+    isAborted = true
+    FakeRequest.prototype.abort.call(request)
+  }
+  queue.cancel(queue.summary().sending[0])
+  t.equal(isAborted, false)
+  queue.end()
+  t.equal(isAborted, true)
+  t.match(queue.summary(), { total: 0, isBusy: false })
+  await new Promise(setImmediate)
+  t.match(queue.summary(), { total: 0, isBusy: false })
+  t.strictSame(made, [])
+})
+
 t.test('a few bodies are sent at once, so that other requests find a connection', async (t) => {
   const under: PromiseWithResolvers<string>[] = []
   const work = () => {

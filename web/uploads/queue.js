@@ -139,9 +139,10 @@ export function newUploadQueue({ onChange, onDone }) {
     clear()
   }
 
-  /** Stops everything, and forgets also what is being canceled: the person leaves. */
+  /** Stops everything, and forgets also what is being canceled: the person leaves, and no answer is awaited for them. */
   function end() {
     stop()
+    for (const job of jobs) if (job.state === 'canceling') job.upload.pause()
     jobs = []
     onChange()
   }
