@@ -16,7 +16,9 @@ const { inTurn } = await import(new URL('../../web/uploads/turns.js', import.met
 
 const nothing = () => {}
 const told = { onProgress: nothing, onResume: nothing, onWait: nothing }
-const uploadsOf = (file: File) => uploadOf({ org: 'org_1', file, type: 'image/jpeg', key: file.name, ...told })
+const uploadsOf = (file: File, more = {}) =>
+  uploadOf({ org: 'org_1', file, type: 'image/jpeg', key: file.name, ...told, ...more })
+const entryOf = (name: string) => JSON.parse(kept.get(`keepsake.upload.${name}`) ?? '{}')
 
 /** A request of a browser, as far as the page uses it; what happens to it is up to `begun`. */
 function requests(t: Test, begun: (request: FakeRequest) => void) {
@@ -96,7 +98,10 @@ function calls(t: Test, answer: (call: string) => unknown) {
     const call = `${method} ${path.replace('/v1/api/media/org_1/', '')}`
     made.push(call)
     const data = await answer(call)
-    if (data instanceof Error) return Response.json({ error: { code: data.message } }, { status: 409 })
+    if (data instanceof Error) {
+      const status = data.message === 'NOT_FOUND' ? 404 : 409
+      return Response.json({ error: { code: data.message } }, { status })
+    }
     return data === undefined ? new Response(null, { status: 204 }) : Response.json({ data })
   }
   t.intercept(globalThis, 'fetch', { value: fetch })
@@ -134,7 +139,7 @@ t.test('a file that is canceled while it is sent is not there', async (t) => {
 })
 
 /** An upload in chunks whose merge is under way. `answer` has what the API says about the rest. */
-async function merging(t: Test, name: string, answer: (call: string) => unknown) {
+async function merging(t: Test, name: string, answer: (call: string) => unknown, more = {}) {
   requests(t, (request) => setImmediate(() => request.answer()))
   const merge = Promise.withResolvers<void>()
   const answers = (call: string) => {
@@ -143,7 +148,7 @@ async function merging(t: Test, name: string, answer: (call: string) => unknown)
     return answer(call)
   }
   const made = calls(t, answers)
-  const one = uploadsOf(new File([new Uint8Array(9 * 1024 * 1024)], name))
+  const one = uploadsOf(new File([new Uint8Array(9 * 1024 * 1024)], name), more)
   const run: Promise<string> = one.run()
   await merge.promise
   return { run, one, made }
@@ -172,6 +177,71 @@ t.test('a file whose merge has succeeded unnoticed is deleted when it is cancele
   t.strictSame(made.slice(2), ['DELETE upload/upl_1', 'POST merge', 'DELETE med_1'])
 })
 
+t.test('a file that another tab shows as done is not deleted when this one cancels it', async (t) => {
+  const requested: FakeRequest[] = []
+  requests(t, (request) => void requested.push(request))
+  const made = calls(t, () => undefined)
+  const photo = new File(['photo'], 'tabs.jpg')
+  const [here, there] = [uploadsOf(photo), uploadsOf(photo)]
+  const [run, done] = [here.run(), there.run()]
+  while (requested.length < 2) await new Promise(setImmediate)
+  for (const request of requested) {
+    request.upload.onload?.()
+    request.responseText = '{"data":{"media_id":"med_1"}}'
+  }
+  const canceled = here.cancel()
+  requested[1]?.answer()
+  t.equal(await done, 'med_1')
+  requested[0]?.answer()
+  await t.rejects(run, { message: 'canceled' })
+  await canceled
+  t.strictSame(made, ['GET med_1'])
+  t.match(entryOf('tabs.jpg'), { mediaId: 'med_1' })
+})
+
+t.test('a file that another tab merges while this one cancels it is not deleted', async (t) => {
+  let merges = 0
+  const { run, one, made } = await merging(t, 'merges.jpg', (call) => {
+    if (call === 'DELETE upload/upl_1') return new Error('CONFLICT')
+    if (merges++ === 0) return new Error('INTERNAL_ERROR')
+    kept.set('keepsake.upload.merges.jpg', JSON.stringify({ ...entryOf('merges.jpg'), mediaId: 'med_1' }))
+    return { media_id: 'med_1' }
+  })
+  await t.rejects(run, { code: 'INTERNAL_ERROR' })
+  await one.cancel()
+  t.strictSame(made.slice(2), ['DELETE upload/upl_1', 'POST merge'])
+  t.match(entryOf('merges.jpg'), { mediaId: 'med_1' })
+})
+
+t.test('a half of a Live Photo that has arrived is not deleted with the other half when it is canceled', async (t) => {
+  const begun = Promise.withResolvers<FakeRequest>()
+  requests(t, begun.resolve)
+  const made = calls(t, () => undefined)
+  const one = uploadsOf(new File(['photo'], 'live.heic'), { pairId: 'pair_1' })
+  const run = one.run()
+  const request = await begun.promise
+  request.upload.onload?.()
+  const canceled = one.cancel()
+  request.responseText = '{"data":{"media_id":"med_1"}}'
+  request.answer()
+  await t.rejects(run, { message: 'canceled' })
+  await t.rejects(canceled, { code: 'PAIRED' })
+  t.strictSame(made, [])
+  t.match(entryOf('live.heic'), { mediaId: 'med_1' }, 'it is not sent again')
+})
+
+t.test('a half of a Live Photo that has been merged unnoticed is not deleted either', async (t) => {
+  let merges = 0
+  const answer = (call: string) => {
+    if (call === 'DELETE upload/upl_1') return new Error('CONFLICT')
+    return merges++ === 0 ? new Error('INTERNAL_ERROR') : { media_id: 'med_1' }
+  }
+  const { run, one, made } = await merging(t, 'live.mov', answer, { pairId: 'pair_1' })
+  await t.rejects(run, { code: 'INTERNAL_ERROR' })
+  await t.rejects(one.cancel(), { code: 'PAIRED' })
+  t.strictSame(made.slice(2), ['DELETE upload/upl_1', 'POST merge'])
+})
+
 t.test('an upload that may have arrived although it was canceled says so, and is not sent again', async (t) => {
   const begun = Promise.withResolvers<FakeRequest>()
   requests(t, begun.resolve)
@@ -193,6 +263,193 @@ t.test('an upload that may have arrived although it was canceled says so, and is
   t.equal(queue.summary().isBusy, false)
   queue.cancel(job)
   t.equal(queue.summary().total, 0)
+})
+
+/** The requests of one upload, in their order. */
+function requestsInTurn(t: Test) {
+  const begun: FakeRequest[] = []
+  const keys: string[] = []
+  requests(t, (request) => void begun.push(request))
+  t.intercept(FakeRequest.prototype, 'setRequestHeader', {
+    value: (name: string, text: string) => name === 'Idempotency-Key' && keys.push(text),
+  })
+  const nth = async (i: number) => {
+    await until(() => begun.length >= i)
+    return begun[i - 1] as FakeRequest
+  }
+  return { nth, keys }
+}
+async function until(isSo: () => boolean) {
+  while (!isSo()) await new Promise(setImmediate)
+}
+function refuse(request: FakeRequest, status: number, code: string) {
+  Object.assign(request, { status, responseText: JSON.stringify({ error: { code } }) })
+  request.answer()
+}
+
+t.test('a refusal does not hide that an earlier attempt may have arrived', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  const made = calls(t, () => ({}))
+  const photo = new File(['photo'], 'twice.jpg')
+  const one = uploadsOf(photo)
+  const run = one.run()
+  const first = await nth(1)
+  first.upload.onload?.()
+  refuse(first, 500, 'INTERNAL_ERROR')
+  const second = await nth(2)
+  second.upload.onload?.()
+  refuse(second, 403, 'FORBIDDEN')
+  await t.rejects(run, { code: 'FORBIDDEN' })
+  await t.rejects(one.cancel(), { code: 'ANSWER_LOST' })
+
+  const again = uploadsOf(photo)
+  const refused = again.run()
+  refuse(await nth(3), 403, 'FORBIDDEN')
+  await t.rejects(refused, { code: 'FORBIDDEN' })
+  await t.rejects(again.cancel(), { code: 'ANSWER_LOST' }, 'also after a reload')
+
+  const last = uploadsOf(photo).run()
+  const third = await nth(4)
+  third.responseText = '{"data":{"media_id":"med_1"}}'
+  third.answer()
+  t.equal(await last, 'med_1')
+  t.equal(new Set(keys).size, 1, 'it does not arrive twice')
+  t.strictSame(made, ['GET med_1'])
+})
+
+t.test('a file that was refused is not there', async (t) => {
+  const { nth } = requestsInTurn(t)
+  calls(t, () => undefined)
+  const one = uploadsOf(new File(['photo'], 'refused.jpg'))
+  const run = one.run()
+  const request = await nth(1)
+  request.upload.onload?.()
+  refuse(request, 403, 'FORBIDDEN')
+  await t.rejects(run, { code: 'FORBIDDEN' })
+  await one.cancel()
+  t.strictSame(entryOf('refused.jpg'), {})
+})
+
+t.test('a file that was deleted since its answer was lost is sent anew', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  kept.set('keepsake.upload.deleted.jpg', JSON.stringify({ once: 'key_1', isSent: true, at: Date.now() }))
+  calls(t, () => new Error('NOT_FOUND'))
+  const run = uploadsOf(new File(['photo'], 'deleted.jpg')).run()
+  for (const i of [1, 2]) {
+    const request = await nth(i)
+    request.responseText = `{"data":{"media_id":"med_${i}"}}`
+    request.answer()
+  }
+  t.equal(await run, 'med_2')
+  t.equal(keys[0], 'key_1')
+  t.not(keys[1], 'key_1')
+})
+
+t.test('a large file that was deleted since it was merged is sent anew', async (t) => {
+  requests(t, (request) => setImmediate(() => request.answer()))
+  kept.set('keepsake.upload.large.jpg', JSON.stringify({ uploadId: 'upl_1', at: Date.now() }))
+  const made = calls(t, (call) => {
+    if (call === 'GET med_1') return new Error('NOT_FOUND')
+    if (call === 'GET upload/upl_1') return { status: 'completed', media_id: 'med_1' }
+    if (call === 'POST upload') return { upload_id: 'upl_2', total_chunks: 2, chunk_size_bytes: 8 * 1024 * 1024 }
+    return { media_id: 'med_2' }
+  })
+  t.equal(await uploadsOf(new File([new Uint8Array(9 * 1024 * 1024)], 'large.jpg')).run(), 'med_2')
+  t.strictSame(made, ['GET upload/upl_1', 'GET med_1', 'POST upload', 'POST merge'])
+})
+
+t.test('a file that is added again while it is canceled is sent once that has ended', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  const removed = Promise.withResolvers<void>()
+  const made = calls(t, () => removed.promise)
+  const done: string[] = []
+  const queue = newUploadQueue({ onChange: nothing, onDone: ({ name }: { name: string }) => done.push(name) })
+  const add = () =>
+    queue.add('org_1', [{ path: 'again.jpg', file: new File(['photo'], 'again.jpg', { lastModified: 1 }) }])
+  add()
+  const first = await nth(1)
+  first.upload.onload?.()
+  queue.cancel(queue.summary().sending[0])
+  add()
+  add()
+  t.match(queue.summary(), { total: 2, waiting: 1, sending: [{ state: 'canceling' }] })
+  first.responseText = '{"data":{"media_id":"med_1"}}'
+  first.answer()
+  await until(() => made.length === 1)
+  t.equal(queue.summary().waiting, 1, 'the first one is being deleted')
+  removed.resolve()
+  const second = await nth(2)
+  second.responseText = '{"data":{"media_id":"med_2"}}'
+  second.answer()
+  await until(() => done.length === 1)
+  t.match(queue.summary(), { total: 1, done: 1, isBusy: false })
+  t.strictSame(made, ['DELETE med_1'])
+  t.not(keys[0], keys[1])
+})
+
+t.test('a file that is added again while its cancel fails is sent, and is not reported as failed', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  calls(t, () => undefined)
+  const queue = newUploadQueue({ onChange: nothing, onDone: nothing })
+  const add = () =>
+    queue.add('org_1', [{ path: 'fails.jpg', file: new File(['photo'], 'fails.jpg', { lastModified: 1 }) }])
+  add()
+  const first = await nth(1)
+  first.upload.onload?.()
+  queue.cancel(queue.summary().sending[0])
+  add()
+  first.lose()
+  const second = await nth(2)
+  t.equal(queue.summary().failed.length, 0)
+  second.responseText = '{"data":{"media_id":"med_1"}}'
+  second.answer()
+  await until(() => !queue.summary().isBusy)
+  t.match(queue.summary(), { total: 1, done: 1 })
+  t.equal(keys[0], keys[1], 'it does not arrive twice')
+})
+
+t.test('a failed file that is added again while its upload is ended is sent once that has ended', async (t) => {
+  requests(t, (request) => setImmediate(() => request.answer()))
+  const ended = Promise.withResolvers<void>()
+  let merges = 0
+  const made = calls(t, (call) => {
+    if (call === 'POST upload') return { upload_id: 'upl_1', total_chunks: 2, chunk_size_bytes: 8 * 1024 * 1024 }
+    if (call === 'DELETE upload/upl_1') return ended.promise
+    return merges++ === 0 ? new Error('INTERNAL_ERROR') : { media_id: 'med_1' }
+  })
+  const queue = newUploadQueue({ onChange: nothing, onDone: nothing })
+  const large = new File([new Uint8Array(9 * 1024 * 1024)], 'large.jpg')
+  queue.add('org_1', [{ path: 'failed.jpg', file: large }])
+  await until(() => queue.summary().failed.length === 1)
+  queue.cancel(queue.summary().failed[0])
+  queue.add('org_1', [{ path: 'failed.jpg', file: large }])
+  await new Promise(setImmediate)
+  t.match(queue.summary(), { waiting: 1, sending: [] })
+  ended.resolve()
+  await until(() => !queue.summary().isBusy)
+  t.strictSame(made, ['POST upload', 'POST merge', 'DELETE upload/upl_1', 'POST upload', 'POST merge'])
+})
+
+t.test('the request of an upload that is being canceled ends when the person leaves', async (t) => {
+  const { nth } = requestsInTurn(t)
+  const made = calls(t, () => undefined)
+  const queue = newUploadQueue({ onChange: nothing, onDone: nothing })
+  queue.add('org_1', [{ path: 'left.jpg', file: new File(['photo'], 'left.jpg') }])
+  const request = await nth(1)
+  let isAborted = false
+  request.upload.onload?.()
+  request.abort = () => {
+    isAborted = true
+    FakeRequest.prototype.abort.call(request)
+  }
+  queue.cancel(queue.summary().sending[0])
+  t.equal(isAborted, false)
+  queue.end()
+  t.equal(isAborted, true)
+  t.match(queue.summary(), { total: 0, isBusy: false })
+  await new Promise(setImmediate)
+  t.match(queue.summary(), { total: 0, isBusy: false })
+  t.strictSame(made, [])
 })
 
 t.test('a few bodies are sent at once, so that other requests find a connection', async (t) => {

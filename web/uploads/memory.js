@@ -1,6 +1,7 @@
 /**
  * What became of each file, across reloads: so that the same folder dropped again goes on where it ended. Of each file:
- * {pairId, once, uploadId, mediaId, at}. One entry per key, because rewriting thousands after each chunk would be slow.
+ * {pairId, once, isSent, uploadId, mediaId, at}. One entry per key, because rewriting thousands after each chunk would be
+ * slow.
  */
 const PREFIX = 'keepsake.upload.'
 /** Uploads end 7 days after their start. */

@@ -7,6 +7,10 @@ import { uploadOf } from './upload.js'
 
 const FILES_AT_ONCE = 3
 const NOT_CANCELED = 'NOT_CANCELED'
+const ARRIVED_PERHAPS = {
+  ...{ state: 'failed', code: NOT_CANCELED },
+  note: 'It may have arrived all the same: look in Photos',
+}
 /** What is wrong with the file itself, or was to be canceled: it is not sent again. */
 const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE', NOT_CANCELED]
 
@@ -23,6 +27,8 @@ export function newUploadQueue({ onChange, onDone }) {
   let jobs = []
   let skipped = []
   let running = 0
+  /** The keys of what is being canceled: a file that is added again meanwhile waits, because both have the same upload. */
+  const ending = new Set()
 
   /** `entries`: {path, file}. Files that are on their way already are not added again; those that failed are. */
   function add(org, entries) {
@@ -31,7 +37,7 @@ export function newUploadQueue({ onChange, onDone }) {
     const pairs = new Map()
     const keys = new Set(plan.accepted.map((entry) => keyOf(org, entry)))
     jobs = jobs.filter((j) => j.state !== 'failed' || !keys.has(j.key))
-    const present = new Set(jobs.filter((j) => j.state !== 'canceled').map((j) => j.key))
+    const present = new Set(jobs.filter((j) => !['canceling', 'canceled'].includes(j.state)).map((j) => j.key))
     for (const entry of plan.accepted) {
       const key = keyOf(org, entry)
       if (entry.stem) pairs.set(entry.stem, pairs.get(entry.stem) ?? recall(key).pairId)
@@ -56,7 +62,7 @@ export function newUploadQueue({ onChange, onDone }) {
     for (let job = waiting(); job && running < FILES_AT_ONCE; job = waiting()) void start(job)
     onChange()
   }
-  const waiting = () => jobs.find((j) => j.state === 'waiting')
+  const waiting = () => jobs.find((j) => j.state === 'waiting' && !ending.has(j.key))
 
   async function start(job) {
     running++
@@ -101,13 +107,20 @@ export function newUploadQueue({ onChange, onDone }) {
   function cancel(job) {
     const isOnItsWay = job.state === 'sending'
     job.state = isOnItsWay ? 'canceling' : 'canceled'
-    job.upload
-      ?.cancel()
-      .catch(() => isOnItsWay && { code: NOT_CANCELED, note: 'It may have arrived all the same: look in Photos' })
-      .then((problem) => {
-        Object.assign(job, { state: 'canceled', ...(problem && { state: 'failed', ...problem }) })
-        onChange()
-      })
+    if (job.upload) void endUpload(job, isOnItsWay)
+    next()
+  }
+
+  async function endUpload(job, isOnItsWay) {
+    ending.add(job.key)
+    const isEnded = await job.upload.cancel().then(
+      () => true,
+      () => false,
+    )
+    ending.delete(job.key)
+    const isAddedAgain = jobs.some((j) => j !== job && j.key === job.key && j.state === 'waiting')
+    job.state = 'canceled'
+    if (!isEnded && isOnItsWay && !isAddedAgain) Object.assign(job, ARRIVED_PERHAPS)
     next()
   }
 
@@ -126,9 +139,10 @@ export function newUploadQueue({ onChange, onDone }) {
     clear()
   }
 
-  /** Stops everything, and forgets also what is being canceled: the person leaves. */
+  /** Stops everything, and forgets also what is being canceled: the person leaves, and no answer is awaited for them. */
   function end() {
     stop()
+    for (const job of jobs) if (job.state === 'canceling') job.upload.pause()
     jobs = []
     onChange()
   }

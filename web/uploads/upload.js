@@ -13,6 +13,8 @@ const ATTEMPTS = 6
 const SILENT_MS = 60_000
 /** How long the API may take to store and to merge bytes that it has. */
 const ANSWER_MS = 600_000
+/** Another request with the same Idempotency-Key has not been answered yet. */
+const IN_PROGRESS = 'IDEMPOTENCY_IN_PROGRESS'
 const pause = (ms, signal) =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms)
@@ -38,7 +40,10 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   let stop = new AbortController()
   /** Of the request that sends the whole file. */
   let halt = new AbortController()
-  /** Whether all of that has been sent: it may arrive even if nothing waits for its answer. */
+  /**
+   * Whether all of that has been sent: it may arrive even if nothing waits for its answer. A refusal clears it for its own
+   * attempt only: an earlier one, whose answer was lost, may have arrived.
+   */
   let isSent = false
   let running
   /** What comes after the person has left is kept for no other one. */
@@ -77,35 +82,45 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     // The key is kept before the request: when its answer is lost, a repeat gets that answer and makes nothing new. With
     // another pair id it would be another request.
     const known = recall(key)
-    const once = known.pairId === pairId && known.once ? known.once : crypto.randomUUID()
-    note({ once })
+    const before = known.pairId === pairId && known.once ? known : {}
+    const once = before.once ?? crypto.randomUUID()
+    isSent = before.isSent === true
+    note({ once, isSent })
+    const answer = await patiently(() => ownTurn(() => attempt(once), signal), signal)
+    const { media_id: id } = answer.data
+    // The answer to a request of an earlier visit stays the same when the media item has been deleted since.
+    if (!before.once || (await exists(id))) return id
+    forget(key)
+    return sendWhole(signal)
+  }
+
+  async function attempt(once) {
     const form = new FormData()
     for (const [name, value] of Object.entries(pairing)) form.append(name, value)
     form.append('file', new Blob([file], { type }), file.name)
-    const headers = { 'Idempotency-Key': once }
-    const sending = {
-      ...{ headers, file, signal: halt.signal, onSent: onProgress },
-      onAllSent() {
-        isSent = true
-      },
+    const wasSent = isSent
+    const onAllSent = () => {
+      isSent = true
+      note({ isSent })
     }
-    const answer = await patiently(
-      () => ownTurn(() => send('POST', `${base}/single`, form, sending).catch(ifRefused), signal),
-      signal,
-    )
-    return answer.data.media_id
-  }
-
-  /** A refusal says that the file has not arrived. What was lost may have. */
-  function ifRefused(error) {
-    if (error.status >= 400 && error.status < 500) isSent = false
-    throw error
+    const headers = { 'Idempotency-Key': once }
+    const sending = { headers, file, signal: halt.signal, onSent: onProgress, onAllSent }
+    try {
+      return await send('POST', `${base}/single`, form, sending)
+    } catch (error) {
+      if (isRefused(error)) {
+        isSent = wasSent
+        note({ isSent })
+      }
+      throw error
+    }
   }
 
   async function sendInChunks(signal) {
     const { uploadId } = recall(key)
     const known = uploadId && (await patiently(() => call('GET', `${base}/upload/${uploadId}`), signal).catch(ifGone))
-    if (known?.status === 'completed') return known.media_id
+    // It stays completed when the media item has been deleted since.
+    if (known?.status === 'completed' && (await exists(known.media_id))) return known.media_id
     // An open one goes on; one that is being merged is merged again, which changes nothing.
     const started = known && ['open', 'merging'].includes(known.status) ? known : await start(signal)
     await sendMissing(started, signal)
@@ -206,6 +221,19 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   const always = new AbortController().signal
   const remove = (path) => patiently(() => call('DELETE', `${base}/${path}`), always).catch(ifGone)
 
+  /**
+   * Keeps what another tab shows as done. Deleting one half of a Live Photo deletes the other one too, which the person has
+   * not canceled: the API pairs them as soon as both are there.
+   */
+  async function removeMedia(mediaId) {
+    if (recall(key).mediaId) return
+    if (pairId ?? recall(key).pairId) {
+      note({ mediaId })
+      throw new Refusal(undefined, 'PAIRED', 'The other half would be deleted too.')
+    }
+    await remove(mediaId)
+  }
+
   /** One that is being merged, or has been, cannot be ended: its media item is deleted. */
   async function removeUpload(id) {
     try {
@@ -213,7 +241,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     } catch (error) {
       if (error.code !== 'CONFLICT') throw error
       const merged = await patiently(() => ownTurn(() => merge(id), always), always)
-      await remove(merged.media_id)
+      await removeMedia(merged.media_id)
     }
   }
 
@@ -224,16 +252,16 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
      * then. Rejects when it may be there all the same.
      */
     async cancel() {
-      const { mediaId } = recall(key)
       end('canceled', isSent)
       const arrived = await running?.catch(() => {})
-      const { uploadId } = recall(key)
-      forget(key)
-      // Another upload of the file has brought it before.
+      const { mediaId, uploadId } = recall(key)
+      // An earlier upload has brought the file, or one of another tab, which shows it as done.
       if (mediaId) return
-      if (arrived) await remove(arrived)
+      if (arrived) await removeMedia(arrived)
       else if (uploadId) await removeUpload(uploadId)
+      // The key of the request is kept: with it, the file does not arrive a second time when it is added again.
       else if (isSent) throw new Refusal(undefined, 'ANSWER_LOST', 'The answer was lost.')
+      if (!recall(key).mediaId) forget(key)
     },
     /** Stops sending and keeps what has arrived. */
     pause: () => end('stopped'),
@@ -316,9 +344,12 @@ function attemptAfter(error, tries) {
   return ++tries.failed
 }
 
+/** Whether the attempt has not arrived. While another one with the same key is under way, that one may arrive. */
+const isRefused = ({ status, code }) => status >= 400 && status < 500 && code !== IN_PROGRESS
+
 /** Whether a retry can help. */
 const mayPass = (error) =>
-  error.status === 401 || error.status >= 500 || ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
+  error.status === 401 || error.status >= 500 || ['CHECKSUM_MISMATCH', IN_PROGRESS].includes(error.code)
 
 function parse(text) {
   try {
