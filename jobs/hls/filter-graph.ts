@@ -71,7 +71,7 @@ const scaling = (pass: EncodePass, { width, height }: Rendition): string[] =>
 export const soundGraph = (pass: Pick<EncodePass, 'source' | 'withAudio'>): string | undefined =>
   pass.withAudio && pass.source.audio ? audio(pass.source, pass.source.audio) : undefined
 
-/** Seconds. Sound that begins no later is not noticed to be late. */
+/** Seconds. Players bear that sound begins this late: it keeps its time. */
 const MIN_LATE = 0.05
 /** Seconds after the beginning that a container claims, for packets from which nothing can be decoded. */
 const MAX_UNDECODED = 5
@@ -88,7 +88,7 @@ function audio(source: EncodePass['source'], { index, startSeconds }: NonNullabl
   const last = (Math.max(0, startSeconds) + MAX_UNDECODED).toFixed(3)
   return [
     `[0:${index}]volume='if(eq(pts,startpts)*between(t,${MIN_LATE},${last}),0,1)':eval=frame`,
-    `asetpts='if(eq(N,0)*between(T,0,${last}),0,PTS)'`,
+    `asetpts='if(eq(N,0)*between(T,${MIN_LATE},${last}),0,PTS)'`,
     `aresample=${AUDIO_RATE}:async=200:min_hard_comp=0.05`,
     ...['apad', `atrim=start=0:end=${end}[a0]`],
   ].join(',')

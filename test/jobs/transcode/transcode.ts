@@ -217,6 +217,8 @@ t.test(
       late: [0.7, 48_000],
       // ffprobe reads no further than 5 seconds.
       'far-later': [8, 48_000],
+      'hardly-late': [0.045, 48_000],
+      'hardly-late-44': [0.045, 44_100],
     }
     const late = (seconds: number, rate: number) => [
       ...['-f', 'lavfi', '-i', `smptebars=s=180x180:r=10:d=${Math.round(seconds) + 4}`],
