@@ -82,6 +82,14 @@ for (const [extension, encoders] of begins) {
   })
 }
 
+t.test('the pictures of a recording may stop long before its sound', async (t) => {
+  const silence = ['-f', 'lavfi', '-i', 'anullsrc=r=48000:d=310']
+  const path = await clipOf([...bars, ...silence, ...vp8, ...live, '-b:a', '6k', '-frame_duration', '60'], 'webm')
+  const source = await probe(path, signal)
+  t.ok(Math.abs((source.audioSeconds ?? 0) - 310) < 0.1, `${source.audioSeconds} s`)
+  t.ok(source.videoSeconds < 2, `${source.videoSeconds} s`)
+})
+
 t.test('sound whose end lies beyond the limit is refused as a picture is', async (t) => {
   const late = ['-itsoffset', '14500', ...tone]
   const path = await clipOf([...bars, ...late, ...vp8, ...live, '-cluster_time_limit', '1000'], 'webm')
