@@ -61,7 +61,8 @@ export async function decode({
     const loudness = await fill({ ...run, args: [...part, '-map', stream] })
     if (!(await hasBegunAnew(out, loudness))) return loudness
     await steadySound([...part, '-map', stream], steady, signal)
-    return await fill({ ...run, args: guardedInput('sound', steady) })
+    // Without `-copyts` ffmpeg moves sound that begins late to the start of the file.
+    return await fill({ ...run, args: ['-copyts', ...guardedInput('sound', steady)] })
   } catch (error) {
     throw explain(error, refusal)
   } finally {
@@ -99,7 +100,8 @@ async function fill({ args, first, count, out, report, signal }: Filling): Promi
 
 /**
  * Whether the sound has changed its channels midway. ffmpeg then builds the filters anew: they begin again at 0, behind
- * what they have put out before, and with a new report.
+ * what they have put out before, and with a new report. Steps are compared because the report does not have the length of
+ * the last, shorter one. A change in the first tenth of a second may be missed: the sound is then late by less than that.
  */
 const hasBegunAnew = async (out: string, { momentary }: Loudness): Promise<boolean> =>
   (await stat(out)).size / (CHANNELS * FLOAT_BYTES) >= (momentary.length + 1) * STEP

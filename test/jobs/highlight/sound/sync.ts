@@ -88,6 +88,8 @@ t.test('sound that changes its channels midway stays where it is, and all of it 
   for (const [late, startSec] of [
     [0, 0],
     [0, 1.25],
+    [0.8, 0],
+    [0.8, 1.25],
   ] as const) {
     const joined = ['-itsoffset', String(late), '-i', await joinedSound(), '-map', '0:v', '-map', '1:a', '-c:a', 'copy']
     const path = await clipOf([...PICTURE, ...joined, '-c:v', 'mpeg4'], 'mkv')
