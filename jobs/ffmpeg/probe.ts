@@ -53,10 +53,8 @@ export async function probeWithPackets(
 ): Promise<{ source: ProbedSource; packets: readonly ProbedPacket[] | undefined }> {
   const size = await sizeOf(path)
   const listed = size <= LISTED_BYTES ? await readWithPackets(path, signal) : undefined
-  const document = listed
-    ? heardOf(listed, new Set(listed.packets.map((packet) => packet.stream_index)))
-    : await readHeard(path, signal)
-  const source = await toProbedSource(path, document, signal)
+  const heard = listed ? heardOf(listed, firstPackets(listed.packets)) : await readHeard(path, signal)
+  const source = await toProbedSource(path, heard, signal)
   const packets = listed?.packets.filter((packet) => packet.stream_index === source.video.index).map(toPacket)
   return { source, packets }
 }
@@ -68,8 +66,8 @@ async function sizeOf(path: string): Promise<number> {
   return size
 }
 
-async function toProbedSource(path: string, document: ProbeDocument, signal: AbortSignal): Promise<ProbedSource> {
-  const claimed = toSource(document)
+async function toProbedSource(path: string, heard: Heard, signal: AbortSignal): Promise<ProbedSource> {
+  const claimed = withFirstSound(toSource(heard.document), heard.firsts)
   if (claimed.videoSeconds !== null && !isEndless(claimed)) {
     const whole = { ...claimed, videoSeconds: claimed.videoSeconds }
     if (presentationSeconds(whole) <= LIMITS.sparseSeconds) return whole
@@ -83,37 +81,66 @@ async function toProbedSource(path: string, document: ProbeDocument, signal: Abo
   const audioSeconds = audio && (claimed.audioSeconds ?? secondsOf(audio.index))
   const whole = { ...claimed, videoSeconds, audioSeconds }
   refuseTooLong(presentationSeconds(whole))
-  refuseSparse(frames, presentationSeconds(whole))
+  // Sound that has to be measured does not count: a call may still be heard long after its last picture.
+  refuseSparse(frames, presentationSeconds({ ...claimed, videoSeconds }))
   return { ...whole, ...measuredRate(whole, frames / videoSeconds) }
 }
 
 /** It has sound, and the container does not say where that ends. */
 const isEndless = ({ audio, audioSeconds }: Source) => audio !== null && audioSeconds === null
 
+interface Heard {
+  document: ProbeDocument
+  firsts: Firsts
+}
+/** The time stamps of the first packets of tracks; NaN of one without. */
+type Firsts = ReadonlyMap<number, number>
+
 /** Without the sound that has no packets. Screen recorders and browsers leave such tracks, and not every container tells. */
-const heardOf = <T extends ProbeDocument>(document: T, tracks: { has(index: number): boolean }): T => ({
-  ...document,
-  streams: document.streams.filter((s) => s.codec_type !== 'audio' || tracks.has(s.index)),
+const heardOf = (document: ProbeDocument, firsts: Firsts): Heard => ({
+  document: { ...document, streams: document.streams.filter((s) => s.codec_type !== 'audio' || firsts.has(s.index)) },
+  firsts,
 })
 
-async function readHeard(path: string, signal: AbortSignal): Promise<ProbeDocument> {
+/**
+ * With the beginning of the sound as its first packet has it: where the container does not say it, as in Matroska, ffprobe
+ * reads no further than 5 seconds, and names the beginning of the file for sound that begins later.
+ */
+function withFirstSound(source: Source, firsts: Firsts): Source {
+  const { audio } = source
+  const first = (audio ? (firsts.get(audio.index) ?? Number.NaN) : Number.NaN) - source.startSeconds
+  return audio && first > audio.startSeconds ? { ...source, audio: { ...audio, startSeconds: first } } : source
+}
+
+async function readHeard(path: string, signal: AbortSignal): Promise<Heard> {
   const document = await readDocument(path, signal)
   const { audio } = toSource(document)
   const isCounted = document.streams.some((s) => s.index === audio?.index && s.nb_frames !== undefined)
-  if (!audio || isCounted || (await hasPackets(path, audio.index, signal))) return document
-  return heardOf(document, await measure(path, undefined, signal))
+  if (!audio || isCounted) return { document, firsts: new Map() }
+  const first = await firstPacket(path, audio.index, signal)
+  if (first !== undefined) return { document, firsts: new Map([[audio.index, first]]) }
+  const tracks = await measure(path, undefined, signal)
+  return heardOf(document, new Map([...tracks].map(([index, { start }]) => [index, start])))
 }
 
-/** Reads no further than the first packet. */
-async function hasPackets(path: string, index: number, signal: AbortSignal): Promise<boolean> {
-  let isFound = false
-  const first = ['-select_streams', String(index), '-read_intervals', '%+#1', '-show_entries', 'packet=stream_index']
+/** Its time stamp, NaN where it has none; undefined where there is no packet. Reads no further than that. */
+async function firstPacket(path: string, index: number, signal: AbortSignal): Promise<number | undefined> {
+  let found: number | undefined
+  const first = ['-select_streams', String(index), '-read_intervals', '%+#1']
   const onLine = (line: string) => {
-    isFound ||= line !== ''
+    if (line !== '') found ??= Number.parseFloat(line)
   }
-  const args = [...first, '-of', 'csv=p=0', ...guardedInput('upload', path)]
+  const args = [...first, '-show_entries', 'packet=pts_time', '-of', 'csv=p=0', ...guardedInput('upload', path)]
   await runFfprobe({ args, signal, limitMs: SCAN_LIMIT_MS, onLine })
-  return isFound
+  return found
+}
+
+function firstPackets(packets: z.output<typeof WithPackets>['packets']): Firsts {
+  const firsts = new Map<number, number>()
+  for (const { stream_index, pts_time } of packets) {
+    if (!firsts.has(stream_index)) firsts.set(stream_index, Number.parseFloat(pts_time ?? ''))
+  }
+  return firsts
 }
 
 const DOCUMENT = ['-show_format', '-show_streams']
@@ -201,6 +228,8 @@ const parseJson = (text: string): unknown => {
 
 interface Track {
   packets: number
+  /** The time stamp of the first packet. */
+  start: number
   /** The time stamp at which the last packet ends. */
   end: number
 }
@@ -226,7 +255,7 @@ async function measure(
     onLine: (line) => {
       const [of, pts, duration = 0] = line.split(',').map(Number)
       if (of === undefined || pts === undefined || !Number.isFinite(pts)) return
-      const track = tracks.get(of) ?? { packets: 0, end: 0 }
+      const track = tracks.get(of) ?? { packets: 0, start: pts, end: 0 }
       track.packets += 1
       track.end = Math.max(track.end, pts + (Number.isFinite(duration) ? duration : 0))
       tracks.set(of, track)

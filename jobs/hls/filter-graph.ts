@@ -71,7 +71,7 @@ const scaling = (pass: EncodePass, { width, height }: Rendition): string[] =>
 export const soundGraph = (pass: Pick<EncodePass, 'source' | 'withAudio'>): string | undefined =>
   pass.withAudio && pass.source.audio ? audio(pass.source, pass.source.audio) : undefined
 
-/** Seconds. Sound that begins no later is not noticed to be late. */
+/** Seconds. Players bear that sound begins this late: it keeps its time. */
 const MIN_LATE = 0.05
 /** Seconds after the beginning that a container claims, for packets from which nothing can be decoded. */
 const MAX_UNDECODED = 5
@@ -80,16 +80,16 @@ const MAX_UNDECODED = 5
  * Fills audio that begins late, has gaps or ends early with silence: players stall where audio is missing. Where late
  * sound begins, its first frame is silenced and put at the start, and the gap behind that frame is filled. A graph that
  * ffmpeg builds anew midway has such a first frame too, which keeps its time: `first_pts=0` would fill hours before it,
- * and hold them in memory. Gaps of 50 ms and more are filled; what is off by less is
- * stretched, by 0.4 % at most, which is not heard.
+ * and hold them in memory. Gaps of 50 ms and more are filled; what is off by less is stretched, by 0.4 % at most, which is
+ * not heard. At 48 kHz ffmpeg has no resampler to stretch with unless `flags=res` asks for it.
  */
 function audio(source: EncodePass['source'], { index, startSeconds }: NonNullable<Source['audio']>): string {
   const end = presentationSeconds(source).toFixed(3)
   const last = (Math.max(0, startSeconds) + MAX_UNDECODED).toFixed(3)
   return [
     `[0:${index}]volume='if(eq(pts,startpts)*between(t,${MIN_LATE},${last}),0,1)':eval=frame`,
-    `asetpts='if(eq(N,0)*between(T,0,${last}),0,PTS)'`,
-    `aresample=${AUDIO_RATE}:async=200:min_hard_comp=0.05`,
+    `asetpts='if(eq(N,0)*between(T,${MIN_LATE},${last}),0,PTS)'`,
+    `aresample=${AUDIO_RATE}:async=200:min_hard_comp=0.05:flags=res`,
     ...['apad', `atrim=start=0:end=${end}[a0]`],
   ].join(',')
 }

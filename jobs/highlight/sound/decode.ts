@@ -61,7 +61,8 @@ export async function decode({
     const loudness = await fill({ ...run, args: [...part, '-map', stream] })
     if (!(await hasBegunAnew(out, loudness))) return loudness
     await steadySound([...part, '-map', stream], steady, signal)
-    return await fill({ ...run, args: guardedInput('sound', steady) })
+    // Without `-copyts` ffmpeg moves sound that begins late to the start of the file.
+    return await fill({ ...run, args: ['-copyts', ...guardedInput('sound', steady)] })
   } catch (error) {
     throw explain(error, refusal)
   } finally {
@@ -84,8 +85,9 @@ interface Filling extends Pick<DecodeRun, 'count' | 'out' | 'signal'> {
 async function fill({ args, first, count, out, report, signal }: Filling): Promise<Loudness> {
   const filters = [
     // Fills gaps of 50 ms and more, where clicks cannot be avoided. Follows a clock that runs too fast or slow by
-    // resampling 0.4 % at most, which is not heard.
-    `aresample=${RATE}:async=200:min_hard_comp=0.05:first_pts=0`,
+    // resampling 0.4 % at most, which is not heard. At 48 kHz ffmpeg has no resampler unless `flags=res` asks for it: made
+    // midway, it would begin with silence again.
+    `aresample=${RATE}:async=200:min_hard_comp=0.05:flags=res:first_pts=0`,
     `atrim=start_sample=${first}:end_sample=${first + count}`,
     'asetpts=PTS-STARTPTS',
     STEREO,
@@ -98,7 +100,8 @@ async function fill({ args, first, count, out, report, signal }: Filling): Promi
 
 /**
  * Whether the sound has changed its channels midway. ffmpeg then builds the filters anew: they begin again at 0, behind
- * what they have put out before, and with a new report.
+ * what they have put out before, and with a new report. Steps are compared because the report does not have the length of
+ * the last, shorter one. A change in the first tenth of a second may be missed: the sound is then late by less than that.
  */
 const hasBegunAnew = async (out: string, { momentary }: Loudness): Promise<boolean> =>
   (await stat(out)).size / (CHANNELS * FLOAT_BYTES) >= (momentary.length + 1) * STEP

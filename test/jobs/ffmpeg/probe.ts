@@ -67,6 +67,29 @@ t.test('a recording that says nothing of its length ends with its sound', async 
   t.ok(Math.abs((source.audioSeconds ?? 0) - 3) < 0.05, `${source.audioSeconds} s`)
 })
 
+const begins: [string, string[]][] = [
+  ['webm', [...vp8, ...live]],
+  ['mkv', ['-c:v', 'mpeg4', '-c:a', 'flac']],
+]
+for (const [extension, encoders] of begins) {
+  t.test(`sound that begins late begins with its first packet in ${extension}`, async (t) => {
+    // ffprobe reads no further than 5 seconds.
+    const late = ['-f', 'lavfi', '-i', 'smptebars=s=64x36:r=25:d=12', '-itsoffset', '8', ...tone]
+    const path = await clipOf([...late, ...encoders], extension)
+    const source = await probe(path, signal)
+    t.ok(Math.abs((source.audio?.startSeconds ?? 0) - 8) < 0.05, `${source.audio?.startSeconds} s`)
+    t.strictSame((await probeWithPackets(path, signal)).source, source)
+  })
+}
+
+t.test('the pictures of a recording may stop long before its sound', async (t) => {
+  const silence = ['-f', 'lavfi', '-i', 'anullsrc=r=48000:d=310']
+  const path = await clipOf([...bars, ...silence, ...vp8, ...live, '-b:a', '6k', '-frame_duration', '60'], 'webm')
+  const source = await probe(path, signal)
+  t.ok(Math.abs((source.audioSeconds ?? 0) - 310) < 0.1, `${source.audioSeconds} s`)
+  t.ok(source.videoSeconds < 2, `${source.videoSeconds} s`)
+})
+
 t.test('sound whose end lies beyond the limit is refused as a picture is', async (t) => {
   const late = ['-itsoffset', '14500', ...tone]
   const path = await clipOf([...bars, ...late, ...vp8, ...live, '-cluster_time_limit', '1000'], 'webm')

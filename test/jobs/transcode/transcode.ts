@@ -37,6 +37,13 @@ async function play(
   return { frames: Number(stream.nb_read_frames), damaged: stderr, width: stream.width, height: stream.height }
 }
 
+/** The time stamp of its first packet, counted from that of the first picture of each rendition. */
+async function startSeconds(playlist: string): Promise<number> {
+  const entries = ['-show_entries', 'format=start_time', '-of', 'csv=p=0', playlist]
+  const { stdout } = await run('ffprobe', ['-v', 'error', ...entries])
+  return Number(stdout) - 11.4
+}
+
 async function segmentSeconds(
   bench: Awaited<ReturnType<typeof transcodeBench>>,
   name: string,
@@ -206,7 +213,19 @@ t.test(
   async (t) => {
     const bench = await transcodeBench(t)
     const sound = ['-i', await joinedSound(), '-c:a', 'copy']
-    const videos = {
+    const lates: Record<string, [number, number]> = {
+      late: [0.7, 48_000],
+      // ffprobe reads no further than 5 seconds.
+      'far-later': [8, 48_000],
+      'hardly-late': [0.045, 48_000],
+      'hardly-late-44': [0.045, 44_100],
+    }
+    const late = (seconds: number, rate: number) => [
+      ...['-f', 'lavfi', '-i', `smptebars=s=180x180:r=10:d=${Math.round(seconds) + 4}`],
+      ...['-itsoffset', String(seconds), '-f', 'lavfi', '-i', `aevalsrc='${beeps}':s=${rate}:d=4`],
+      ...['-c:a', 'flac', '-c:v', 'mpeg4', '-q:v', '5'],
+    ]
+    const videos: Record<string, string[]> = {
       encoded: ['-f', 'lavfi', '-i', 'smptebars=s=180x180:r=10:d=4', ...sound, '-c:v', 'mpeg4', '-q:v', '5'],
       // 80 ms are missing, as where a recorder lost packets.
       gap: [
@@ -222,10 +241,13 @@ t.test(
         ],
         ...['-af', "aselect='not(between(t,1.2,1.28))'", '-c:a', 'flac', '-c:v', 'mpeg4', '-q:v', '5'],
       ],
-      late: [
-        ...['-f', 'lavfi', '-i', 'smptebars=s=180x180:r=10:d=5', '-itsoffset', '0.7'],
-        ...['-f', 'lavfi', '-i', `aevalsrc='${beeps}':s=48000:d=4`, '-c:a', 'flac', '-c:v', 'mpeg4', '-q:v', '5'],
+      // Too short to be filled.
+      'small-gap': [
+        ...['-f', 'lavfi', '-i', 'smptebars=s=180x180:r=10:d=12'],
+        ...['-f', 'lavfi', '-i', `aevalsrc='${beeps}':s=48000:d=12`],
+        ...['-af', "aselect='not(between(t,0.2,0.23))'", '-c:a', 'flac', '-c:v', 'mpeg4', '-q:v', '5'],
       ],
+      ...Object.fromEntries(Object.entries(lates).map(([name, [seconds, rate]]) => [name, late(seconds, rate)])),
       copied: ['-f', 'lavfi', '-i', 'smptebars=s=720x720:r=10:d=4', ...sound, ...H264, '-g', '20'],
     }
     const prefixOf = (name: string) => `${bench.prefix}${name}/`
@@ -239,11 +261,19 @@ t.test(
         (await bench.manifest(prefixOf(name))).planReason,
         name === 'copied' ? /stream of the upload;/ : /one pass/,
       )
-      const heard = await onsets(join(await bench.checkout(prefixOf(name)), 'audio.m3u8'))
-      // A player skips nothing of the encoder's first 1024 samples.
-      const first = 0.5 + 1024 / 48_000 + (name === 'late' ? 0.7 : 0)
+      const playlist = join(await bench.checkout(prefixOf(name)), 'audio.m3u8')
+      const start = await startSeconds(playlist)
+      const heard = (await onsets(playlist)).map((at) => start + at)
+      const first = 0.5 + (lates[name]?.[0] ?? 0)
       const off = heard.map((at, i) => at - first - i * BEEPS_EVERY)
-      t.ok(heard.length === 4 && off.every((seconds) => Math.abs(seconds) < 0.01), `${name}: ${heard.join(', ')}`)
+      const isSmall = name === 'small-gap'
+      t.equal(heard.length, isSmall ? 12 : 4)
+      // A small gap is followed within 10 seconds.
+      const due = isSmall ? off.slice(-1) : off
+      t.ok(
+        due.every((seconds) => Math.abs(seconds) < 0.01),
+        `${name}: ${heard.join(', ')}`,
+      )
     }
   },
 )

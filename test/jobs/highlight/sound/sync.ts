@@ -74,14 +74,29 @@ t.test('a gap in the sound stays a gap', async (t) => {
   t.ok(rms(samples.subarray(1.2 * RATE, 2.8 * RATE)) < 0.001)
 })
 
+t.test('a gap too short to be filled is followed', async (t) => {
+  t.testdir({})
+  const sound = ['-f', 'lavfi', '-i', `aevalsrc=${clicks(11)}:s=48000:d=12`]
+  const without = ['-af', "aselect='not(between(t,0.5,0.53))'"]
+  const path = await clipOf([...sound, ...without, '-c:a', 'flac'], 'mkv')
+  const samples = await render(t, { path, stream: 0, startSec: 0, frames: 350 })
+  near(t, firstAbove(samples, 0.3), 11, 'behind')
+})
+
 t.test('sound that changes its channels midway stays where it is, and all of it is measured', async (t) => {
   t.testdir({})
-  const path = await clipOf(['-i', await joinedSound(), '-c', 'copy'], 'mkv')
-  for (const startSec of [0, 1.25]) {
+  for (const [late, startSec] of [
+    [0, 0],
+    [0, 1.25],
+    [0.8, 0],
+    [0.8, 1.25],
+  ] as const) {
+    const joined = ['-itsoffset', String(late), '-i', await joinedSound(), '-map', '0:v', '-map', '1:a', '-c:a', 'copy']
+    const path = await clipOf([...PICTURE, ...joined, '-c:v', 'mpeg4'], 'mkv')
     const to = await tools(t)
-    const sound = await renderItemSound({ path, stream: 0, startSec, frames: 80 }, { ...to, out: `${to.out}.s16` })
+    const sound = await renderItemSound({ path, stream: 1, startSec, frames: 80 }, { ...to, out: `${to.out}.s16` })
     await ffmpeg('-f', 's16le', '-ar', '48000', '-ac', '2', '-i', `${to.out}.s16`, to.out)
-    const due = [0, 1, 2, 3].map((k) => 0.5 + k * BEEPS_EVERY - startSec).filter((at) => at > 0 && at < 80 / 30)
+    const due = [0, 1, 2, 3].map((k) => late + 0.5 + k * BEEPS_EVERY - startSec).filter((at) => at > 0 && at < 80 / 30)
     const heard = await onsets(to.out)
     t.equal(heard.length, due.length)
     for (const [k, at] of due.entries()) near(t, (heard[k] ?? Number.NaN) * RATE, at, `beep ${k}`, 0.01)
