@@ -81,7 +81,8 @@ const MAX_UNDECODED = 5
  * sound begins, its first frame is silenced and put at the start, and the gap behind that frame is filled. A graph that
  * ffmpeg builds anew midway has such a first frame too, which keeps its time: `first_pts=0` would fill hours before it,
  * and hold them in memory. Gaps of 50 ms and more are filled; what is off by less is stretched, by 0.4 % at most, which is
- * not heard. At 48 kHz ffmpeg has no resampler to stretch with unless `flags=res` asks for it.
+ * not heard. Sound at 48 kHz keeps its first such offset: `flags=res`, by which it would be stretched too, doubles the memory
+ * that filling a gap takes.
  */
 function audio(source: EncodePass['source'], { index, startSeconds }: NonNullable<Source['audio']>): string {
   const end = presentationSeconds(source).toFixed(3)
@@ -89,7 +90,7 @@ function audio(source: EncodePass['source'], { index, startSeconds }: NonNullabl
   return [
     `[0:${index}]volume='if(eq(pts,startpts)*between(t,${MIN_LATE},${last}),0,1)':eval=frame`,
     `asetpts='if(eq(N,0)*between(T,${MIN_LATE},${last}),0,PTS)'`,
-    `aresample=${AUDIO_RATE}:async=200:min_hard_comp=0.05:flags=res`,
+    `aresample=${AUDIO_RATE}:async=200:min_hard_comp=0.05`,
     ...['apad', `atrim=start=0:end=${end}[a0]`],
   ].join(',')
 }
