@@ -35,6 +35,8 @@ t.test(
       [open.internalUrl, '/readyz'],
       [open.metricsUrl, '/metrics'],
     ] as const
+    const isReady = async () => (await fetch(`${open.internalUrl}/readyz`)).ok
+    await eventually('it is ready', isReady)
     for (const [url, path] of paths) {
       for (const host of ['127.0.0.1', '[::1]']) {
         const { status } = await fetch(`http://${host}:${portOf(url)}${path}`)
