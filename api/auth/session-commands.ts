@@ -50,8 +50,8 @@ export async function revokeSession(
     for (const sessionId of ended) await insertAudit(tx, revoked(context, { userId, sessionId }))
   })
   deps.users.forget(userId)
-  // Best effort, and also of a repeat: the first request may have ended before this.
-  if (refreshToken !== undefined) await deps.provider?.revoke(refreshToken)
+  // Best effort. Once for a session, which cannot ask again: what is sent may be made up, and each costs the provider a request.
+  if (refreshToken !== undefined && id === actor.sessionId) await deps.provider?.revoke(refreshToken)
 }
 
 /** Ends all sessions of the caller but the one of the request. */

@@ -46,7 +46,7 @@ export const sessionRoutes = (deps: AuthDeps): Route[] => [
     operationId: 'deleteSession',
     tags,
     summary: 'Sign out on one device',
-    description: `Also the caller’s own. ${LASTING} Push messages to its devices end. A client that ends its own session sends its refresh token, for the identity provider goes on to accept it otherwise. ${ALONE}`,
+    description: `Also the caller’s own. ${LASTING} Push messages to its devices end. A client that ends its own session sends its refresh token, for the identity provider goes on to accept it otherwise; that of another session is left alone. ${ALONE}`,
     action: sessionActions.end,
     problems: ['SESSION_NOT_REVOCABLE'],
     params: z.object({ session_id: pathId('session') }),
