@@ -65,7 +65,8 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     await options.limits?.take(limitOf(route), caller, res)
     await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted })).catch(
       async (error: unknown) => {
-        if (isUnauthorized(error) || isThrottled(error)) await options.limits?.noteRefused(limitOf(route), caller)
+        const by = isUnauthorized(error) ? 'unauthorized' : isThrottled(error) ? 'throttled' : undefined
+        if (by) await options.limits?.noteRefused(limitOf(route), caller, by)
         throw error
       },
     )

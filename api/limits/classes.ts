@@ -13,6 +13,8 @@ export interface Limit {
   per: 'caller' | 'address' | 'account' | 'accounts'
 }
 
+export type Refusal = 'unauthorized' | 'throttled'
+
 export interface LimitRules {
   /** By their names in the `RateLimit` header. A request must pass all of them, in this order. */
   limits: Readonly<Record<string, Limit>>
@@ -22,10 +24,11 @@ export interface LimitRules {
    */
   done?: Readonly<Record<string, Limit & { per: 'caller' }>>
   /**
-   * What may be refused with UNAUTHORIZED, or by a service that is asked too often, by their names in the header. A request passes while fewer were, and counts once it
-   * is refused: those that are under way at the same time may exceed it.
+   * What may be refused, by their names in the header: with UNAUTHORIZED, or by a service that is asked too often
+   * (`throttled`). A request passes while fewer were, and counts once it is refused: those that are under way at the same time
+   * may exceed it.
    */
-  refused?: Readonly<Record<string, Limit & { per: 'address' }>>
+  refused?: Readonly<Record<string, Limit & { per: 'address'; by: Refusal }>>
   /** Counted exactly, over all replicas, in Postgres. Each replica counts the others separately. */
   shared?: true
   /** Requests of one user that one replica serves at the same time. */
@@ -71,7 +74,11 @@ const OPERATIONS = {
   login: {
     shared: true,
     // Before accounts are counted, so that a client that names many of them cannot fill the table of counters.
-    refused: { 'login-refused': { quota: 100, seconds: HOUR, per: 'address' } },
+    refused: {
+      'login-refused': { quota: 100, seconds: HOUR, per: 'address', by: 'unauthorized' },
+      // By the minute: what the provider throttles says nothing of the passwords, and is over when the provider says so.
+      'login-throttled': { quota: 10, seconds: MINUTE, per: 'address', by: 'throttled' },
+    },
     limits: {
       // Not `login-address`, which counted by the hour: rows of another window would count during a rolling upgrade.
       'login-address-minute': { quota: 120, seconds: MINUTE, per: 'address' },

@@ -3,7 +3,7 @@ import { countedAddress } from '../../lib/contract/counted-address.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Tx } from '../db/db.ts'
 import { type Buckets, openBuckets } from './buckets.ts'
-import { LIMIT_CLASSES, type Limit, type LimitClass, type LimitRules, UNAUTHORIZED } from './classes.ts'
+import { LIMIT_CLASSES, type Limit, type LimitClass, type LimitRules, type Refusal, UNAUTHORIZED } from './classes.ts'
 import { policyHeader, secondsUntil, standingHeader } from './headers.ts'
 import { type Caller, callerKey, type ScaledLimit, type Standing, scaled, scaledAtOnce, stricter } from './policy.ts'
 import { addPoints, type SharedCounters } from './queries.ts'
@@ -20,8 +20,8 @@ export interface Limits {
    * stay locked until the transaction ends: call it last.
    */
   takeDone(name: LimitClass, caller: Caller, tx: Tx, res: ServerResponse): Promise<void>
-  /** Counts a request that was refused with UNAUTHORIZED, or by a service that is asked too often, in a class that limits those. Refuses nothing. */
-  noteRefused(name: LimitClass, caller: Caller): Promise<void>
+  /** Counts a request that was refused, in a class that limits those. Refuses nothing. */
+  noteRefused(name: LimitClass, caller: Caller, by: Refusal): Promise<void>
   /** Counts a request whose token was missing or refused. */
   takeUnauthorized(caller: Caller, res: ServerResponse): Promise<void>
 }
@@ -60,7 +60,7 @@ export function openLimits(o: LimitsOptions): Limits | undefined {
     },
     takeForAccount: (name, caller, res) => named(name).count(named(name).late, caller, res),
     takeDone: (name, caller, tx, res) => named(name).countDone(caller, tx, res),
-    noteRefused: (name, caller) => named(name).noteRefused(caller),
+    noteRefused: (name, caller, by) => named(name).noteRefused(caller, by),
     takeUnauthorized: (caller, res) => unauthorized.count(unauthorized.early, caller, res),
   }
 }
@@ -126,8 +126,10 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
       for (const { name, limit, look } of refusals) settle(name, await look(keyOf(limit.per, caller)), res)
     },
 
-    async noteRefused(caller: Caller): Promise<void> {
-      for (const { limit, take } of refusals) await take(keyOf(limit.per, caller), caller)
+    async noteRefused(caller: Caller, by: Refusal): Promise<void> {
+      for (const { name, limit, take } of refusals) {
+        if (rules.refused?.[name]?.by === by) await take(keyOf(limit.per, caller), caller)
+      }
     },
 
     async countDone(caller: Caller, tx: Tx, res: ServerResponse): Promise<void> {

@@ -99,7 +99,7 @@ t.test('the numbers are those of the decisions', async (t) => {
     'single-upload': '3000/600 caller, 12 at once',
     'upload-init': '1000/3600 caller',
     chunk: '1200/60 caller, 6 at once',
-    login: '120/60 address, 5/60 account, 20/3600 account, 100/3600 address refused, shared',
+    login: '120/60 address, 5/60 account, 20/3600 account, 100/3600 address refused, 10/60 address refused, shared',
     refresh: '3000/60 burst 600 address, 30/60 account',
     provider: '6000/60 burst 1000 address',
     comment: '30/60 caller',

@@ -256,11 +256,11 @@ t.test('sign-ins are counted by address and account, and refused ones by address
   const first = await ann()
   t.equal(
     first.headers['ratelimit'],
-    '"login-address-minute";r=119;t=60, "login-refused";r=100;t=0, "login";r=4;t=60, "login-hour";r=19;t=3600',
+    '"login-address-minute";r=119;t=60, "login-refused";r=100;t=0, "login-throttled";r=10;t=0, "login";r=4;t=60, "login-hour";r=19;t=3600',
   )
   t.equal(
     first.headers['ratelimit-policy'],
-    '"login-address-minute";q=120;w=60, "login";q=5;w=60, "login-hour";q=20;w=3600, "login-refused";q=100;w=3600',
+    '"login-address-minute";q=120;w=60, "login";q=5;w=60, "login-hour";q=20;w=3600, "login-refused";q=100;w=3600, "login-throttled";q=10;w=60',
   )
   const more = await many(10, ann)
   t.equal(more.passed, 4)
