@@ -215,7 +215,8 @@ async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefin
 
 async function recorded(e: Exchange, reply: TokenReply, claims: Claims): Promise<Tokens | undefined> {
   const { deps, token } = e
-  const outcome = await insistently(() => deps.db.inTransaction({}, (tx) => take(tx, e, reply, claims)))
+  const taken = () => deps.db.inTransaction({}, (tx) => take(tx, e, reply, claims)).catch(keptIfLate)
+  const outcome = await insistently(taken)
   failpoint('refresh.recorded')
   deps.users.forget(claims.userId)
   // No one has got the tokens of this answer. To revoke them would end the others, too: many providers revoke the grant.
@@ -240,6 +241,14 @@ async function insistently<T>(work: () => Promise<T>): Promise<T> {
 function isExpired(error: unknown): boolean {
   if (error instanceof errors.JWTExpired) return true
   return error instanceof Error && isExpired(error.cause)
+}
+
+/** Undoes a transaction whose client was told to come again meanwhile. */
+class CameLate extends Error {}
+
+function keptIfLate(error: unknown): 'kept' {
+  if (error instanceof CameLate) return 'kept'
+  throw error
 }
 
 async function take(
@@ -277,6 +286,8 @@ async function take(
     await saveRefreshToken(tx, hash, { userId, sessionId }, knownFor)
   }
   await insertAudit(tx, entry(context, 'TOKEN_REFRESH', { userId, sessionId }, 'success'))
+  // It may have waited for the session for long.
+  if (e.isLate && e.isKept) throw new CameLate()
   return tokens
 }
 

@@ -566,6 +566,26 @@ t.test('an answer that no client has waited for is kept until one comes for it, 
   }
 })
 
+t.test('an answer that comes late because its session is locked is kept as well', async (t) => {
+  const replica = await hurried(t, { answerMs: 500 })
+  const first = await signedIn()
+  const holder = await admin.connect()
+  try {
+    await holder.query('begin')
+    await holder.query('select from sessions where id = $1 for update', [uuidOf('session', first.session_id)])
+    await t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+  } finally {
+    await holder.query('commit')
+    holder.release()
+  }
+  await replica.close(60_000)
+  const { rows } = await admin.query('select used_at, reply is not null as kept from refresh_tokens where hash = $1', [
+    hashOfToken(first.refresh_token),
+  ])
+  t.strictSame(rows, [{ used_at: null, kept: true }])
+  t.equal((await refresh(first.refresh_token)).status, 200)
+})
+
 t.test('who waits for another request only looks', async (t) => {
   let [writes, looks] = [0, 0]
   const db: Database = {
