@@ -90,7 +90,7 @@ function audio(source: EncodePass['source'], { index, startSeconds }: NonNullabl
   return [
     `[0:${index}]volume='if(eq(pts,startpts)*between(t,${MIN_LATE},${last}),0,1)':eval=frame`,
     `asetpts='if(eq(N,0)*between(T,${MIN_LATE},${last}),0,PTS)'`,
-    `aresample=${AUDIO_RATE}:async=200:min_hard_comp=0.05`,
+    `aresample=${AUDIO_RATE}:async=1:max_soft_comp=0.004:min_hard_comp=0.05`,
     ...['apad', `atrim=start=0:end=${end}[a0]`],
   ].join(',')
 }

@@ -87,7 +87,7 @@ async function fill({ args, first, count, out, report, signal }: Filling): Promi
     // Fills gaps of 50 ms and more, where clicks cannot be avoided. Follows a clock that runs too fast or slow by
     // resampling 0.4 % at most, which is not heard. At 48 kHz ffmpeg has no resampler unless `flags=res` asks for it: made
     // midway, it would begin with silence again.
-    `aresample=${RATE}:async=200:min_hard_comp=0.05:flags=res:first_pts=0`,
+    `aresample=${RATE}:async=1:max_soft_comp=0.004:min_hard_comp=0.05:flags=res:first_pts=0`,
     `atrim=start_sample=${first}:end_sample=${first + count}`,
     'asetpts=PTS-STARTPTS',
     STEREO,
