@@ -345,6 +345,34 @@ t.test('a file that was deleted since its answer was lost is sent anew', async (
   t.not(keys[1], 'key_1')
 })
 
+t.test('a file that another tab deletes while its answer is lost here is sent anew', async (t) => {
+  const { nth, keys } = requestsInTurn(t)
+  const asked = calls(t, () => new Error('NOT_FOUND'))
+  const run = uploadsOf(new File(['photo'], 'two-tabs.jpg')).run()
+  refuse(await nth(1), 500, 'INTERNAL_ERROR')
+  for (const i of [2, 3]) {
+    const request = await nth(i)
+    request.responseText = `{"data":{"media_id":"med_${i}"}}`
+    request.answer()
+  }
+  t.equal(await run, 'med_3')
+  t.strictSame(asked, ['GET med_2'])
+  t.equal(keys[0], keys[1])
+  t.not(keys[1], keys[2])
+})
+
+t.test('what is canceled while it is sent again is not sent on, and may have arrived before', async (t) => {
+  const { nth } = requestsInTurn(t)
+  calls(t, () => undefined)
+  kept.set('keepsake.upload.sent-before.jpg', JSON.stringify({ once: 'key_1', isSent: true, at: Date.now() }))
+  const upload = uploadsOf(new File(['photo'], 'sent-before.jpg'))
+  const run = upload.run()
+  run.catch(() => {})
+  await nth(1)
+  // The fake request is aborted at once; nothing answers it otherwise.
+  await t.rejects(upload.cancel(), { code: 'ANSWER_LOST' })
+})
+
 t.test('a large file that was deleted since it was merged is sent anew', async (t) => {
   requests(t, (request) => setImmediate(() => request.answer()))
   kept.set('keepsake.upload.large.jpg', JSON.stringify({ uploadId: 'upl_1', at: Date.now() }))

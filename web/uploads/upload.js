@@ -40,9 +40,11 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
   let stop = new AbortController()
   /** Of the request that sends the whole file. */
   let halt = new AbortController()
+  /** Whether all of that has been sent, so that only its answer is missing. */
+  let isWhole = false
   /**
-   * Whether all of that has been sent: it may arrive even if nothing waits for its answer. A refusal clears it for its own
-   * attempt only: an earlier one, whose answer was lost, may have arrived.
+   * Whether the file may arrive even if nothing waits for an answer. A refusal clears it for its own attempt only: an earlier
+   * one, whose answer was lost, may have arrived.
    */
   let isSent = false
   let running
@@ -86,10 +88,15 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     const once = before.once ?? crypto.randomUUID()
     isSent = before.isSent === true
     note({ once, isSent })
-    const answer = await patiently(() => ownTurn(() => attempt(once), signal), signal)
+    let tries = 0
+    const inTurn = () => {
+      tries += 1
+      return attempt(once)
+    }
+    const answer = await patiently(() => ownTurn(inTurn, signal), signal)
     const { media_id: id } = answer.data
-    // The answer to a request of an earlier visit stays the same when the media item has been deleted since.
-    if (!before.once || (await exists(id))) return id
+    // The answer to an earlier request stays the same when the media item has been deleted since, also by another tab.
+    if ((!before.once && tries === 1) || (await exists(id))) return id
     forget(key)
     return sendWhole(signal)
   }
@@ -99,7 +106,9 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
     for (const [name, value] of Object.entries(pairing)) form.append(name, value)
     form.append('file', new Blob([file], { type }), file.name)
     const wasSent = isSent
+    isWhole = false
     const onAllSent = () => {
+      isWhole = true
       isSent = true
       note({ isSent })
     }
@@ -252,7 +261,7 @@ export function uploadOf({ of, org, file, type, pairId, key, onProgress, onResum
      * then. Rejects when it may be there all the same.
      */
     async cancel() {
-      end('canceled', isSent)
+      end('canceled', isWhole)
       const arrived = await running?.catch(() => {})
       const { mediaId, uploadId } = recall(key)
       // An earlier upload has brought the file, or one of another tab, which shows it as done.
