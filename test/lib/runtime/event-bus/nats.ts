@@ -278,9 +278,11 @@ t.test('a check fails while the server is away, and a program can be closed mean
       () => true,
     ),
   )
+  t.notOk(bus.isAway(), 'it may be back soon')
   // The time may pass before the first call begins.
   await t.rejects(publish(bus), { message: /did not answer in time|has been away/ })
   await t.rejects(publish(bus), { message: /has been away/ }, 'no other call waits as long')
+  t.ok(bus.isAway())
   await bus.close()
   const never = open()
   await never.close()
