@@ -296,6 +296,29 @@ t.test('a preparation that fails by itself is given up, and one whose statement 
   await world.rowsOf(`update notification_deliveries set state = 'suppressed' where destination = any($1)`, [emails])
 })
 
+t.test('a preparation of the last notice is not given up, because the purge waits for it', async (t) => {
+  const owner = await world.person({})
+  const at = '2033-05-08T08:00:00.000Z'
+  const event = await world.event({ status: 'archived', owner: owner.id })
+  await database.admin.query('update events set purge_notice = 2, purge_notice_for = $2 where id = $1', [event, at])
+  let isBroken = true
+  const withhold = () => (isBroken ? Promise.reject(new Error('failed')) : Promise.resolve(undefined))
+  const worker = notifying(t, database, [scriptedChannel(() => ({ is: 'sent' }), { withhold }).part])
+  await world.consume(worker, [world.purgedSoon(event, 'last', at)])
+  const text = 'select preparations, state from notification_deliveries where destination = $1'
+  for (let n = 1; n <= 13; n++) {
+    const [row] = await eventually('another attempt', async () => {
+      const rows = await world.rowsOf(text, [owner.email])
+      return rows[0]?.preparations === n ? rows : undefined
+    })
+    t.match(row, { state: 'pending' }, `after ${n}`)
+    isBroken = n < 13
+    await world.makeDue(owner.email)
+    worker.wake()
+  }
+  await settled(owner.email, 'sent')
+})
+
 t.test('nothing is sent in the name of an inviter who may not invite any more', async (t) => {
   const { part, sent } = accepting()
   const worker = notifying(t, database, [part])
