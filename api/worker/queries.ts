@@ -4,14 +4,31 @@ import { outbox } from '../db/schema/outbox.ts'
 
 export type OutboxRow = typeof outbox.$inferSelect
 
+/** What an attempt failed at whose reaction had succeeded: it is not called again. */
+const AFTER_REACTION = /^(publish|mark):/
+
+/** Whether a reaction, if the type has one, is still to be called. */
+export const awaitsReaction = ({ isRepeated, lastError }: Pick<OutboxRow, 'isRepeated' | 'lastError'>): boolean =>
+  !isRepeated && !AFTER_REACTION.test(lastError ?? '')
+
+/** Rows of these types whose reaction is still to be called, or only the others. */
+export interface ByReaction {
+  types: readonly string[]
+  isAwaited: boolean
+}
+
+/** The same in the database. */
+const isByReaction = ({ types, isAwaited }: ByReaction) => sql`(${outbox.type} = any (${sql.param(types)}::text[])
+  and not ${outbox.isRepeated} and coalesce(${outbox.lastError}, '') !~ ${AFTER_REACTION.source}) = ${isAwaited}`
+
 /**
  * Claims up to `limit` due rows for `leaseSeconds`: until then no other relay gets them, afterwards any relay can. Only
  * the oldest unpublished row of an aggregate can be claimed, so its events leave in order. `attempts` in the rows
- * counts this attempt and identifies the lease. `without`: types that are left, unless no reaction follows any more.
+ * counts this attempt and identifies the lease.
  */
 export async function claimDue(
   tx: Tx,
-  o: { limit: number; leaseSeconds: number; without?: readonly string[] },
+  o: { limit: number; leaseSeconds: number; byReaction?: ByReaction },
 ): Promise<OutboxRow[]> {
   // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
   const due = tx.$with('due').as(
@@ -22,9 +39,7 @@ export async function claimDue(
         and(
           isNull(outbox.publishedAt),
           sql`${outbox.nextAttemptAt} <= now()`,
-          o.without && o.without.length > 0
-            ? sql`(${outbox.type} <> all (${sql.param(o.without)}::text[]) or ${outbox.isRepeated})`
-            : undefined,
+          o.byReaction && isByReaction(o.byReaction),
           sql`not exists (select from outbox older where older.published_at is null
             and older.aggregate_id = ${outbox.aggregateId}
             and (older.aggregate_version, older.id) < (${outbox.aggregateVersion}, ${outbox.id}))`,

@@ -5,14 +5,17 @@ import type { Log } from '../../lib/runtime/log.ts'
 import { safeMessage } from '../../lib/runtime/log-error.ts'
 import type { Database } from '../db/db.ts'
 import { backoffSeconds, within } from './backoff.ts'
-import { claimDue, markFailed, markPublished, type OutboxRow } from './queries.ts'
+import { awaitsReaction, type ByReaction, claimDue, markFailed, markPublished, type OutboxRow } from './queries.ts'
 import { makeWakeup } from './wakeup.ts'
 
 export interface RelayDeps {
   db: Database
-  bus: Pick<EventBus, 'era' | 'publish'>
+  bus: Pick<EventBus, 'era' | 'publish'> & Partial<Pick<EventBus, 'isAway'>>
   log: Log
-  /** What the worker itself must do after an event. The relay may call it again for the same event. */
+  /**
+   * What the worker itself must do after an event. The relay may call it again for the same event, but not because the
+   * publication failed.
+   */
   react(message: OutboxMessage): Promise<void>
   /** Types of events with a reaction; none when left out. */
   reactsTo?: readonly string[]
@@ -62,19 +65,37 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   const wakeup = makeWakeup()
   let isStopping = false
   let outages = 0
+  /** When a claim by reaction found nothing; undefined when there may be something since. */
+  let emptyAt: number | undefined
+  const isAway = () => deps.bus.isAway?.() ?? false
+
+  /** Undefined where there is no place, or nothing can be expected. */
+  function whatToClaim(): { limit: number; byReaction?: ByReaction } | undefined {
+    const free = concurrency - running.size
+    // Any of them may have a reaction. A claim that finds something is followed by the next one at once.
+    const forReactions = Math.min(free, maxReacting - reacting)
+    const isOffline = isAway()
+    if (forReactions > 0 && !isOffline) return { limit: forReactions }
+    const limit = isOffline ? forReactions : free
+    // Such a claim that finds nothing has read all that is due.
+    const isEmpty = emptyAt !== undefined && performance.now() - emptyAt < pollMs
+    if (limit <= 0 || isEmpty) return undefined
+    // What only waits to be published would be claimed and put off without end while the event server is away.
+    return { limit, byReaction: { types: reactsTo, isAwaited: isOffline } }
+  }
 
   async function claim(): Promise<Claimed[]> {
-    const free = concurrency - running.size
-    if (free === 0) return []
-    const isFull = reacting >= maxReacting
-    // Any of them may have a reaction. A claim that finds something is followed by the next one at once.
-    const what = isFull ? { limit: free, without: reactsTo } : { limit: Math.min(free, maxReacting - reacting) }
+    const what = whatToClaim()
+    if (!what) return []
     // Before the claim: it looks at which earlier events count as published, and a lost stream changes that.
     const era = deps.bus.era()
+    // The same: what is announced meanwhile may not be seen.
+    if (what.byReaction) emptyAt = performance.now()
     try {
       const rows = await db.inTransaction({}, (tx) => claimDue(tx, { ...what, leaseSeconds }))
       outages = 0
       if (rows.length > 0) failpoint('relay.claimed')
+      if (what.byReaction && rows.length > 0) emptyAt = undefined
       return rows.map((row) => ({ ...row, era }))
     } catch (error) {
       outages += 1
@@ -98,10 +119,12 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       again.set(row.id, row)
       return
     }
-    const hasReaction = !row.isRepeated && reactsTo.includes(row.type)
+    const hasReaction = awaitsReaction(row) && reactsTo.includes(row.type)
     if (hasReaction) reacting += 1
     const work = deliver(row).finally(() => {
       if (hasReaction) reacting -= 1
+      // The next one of its aggregate may be another without a reaction.
+      else if (!isAway()) emptyAt = undefined
       running.delete(row.id)
       const next = again.get(row.id)
       again.delete(row.id)
@@ -118,7 +141,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       const message = messageOf(row)
       const event = toCloudEvent(message)
       step = 'react'
-      if (!row.isRepeated) await within(stepMs, 'the reaction', deps.react(message))
+      if (awaitsReaction(row)) await within(stepMs, 'the reaction', deps.react(message))
       failpoint('relay.reacted')
       step = 'publish'
       const { area, orgId: org, aggregateId: aggregate, type } = message
@@ -134,11 +157,17 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
     }
   }
 
+  /** The bus itself says that its server is away: one line is enough. */
+  function levelOf(step: RelayStep, attempts: number): 'debug' | 'warn' | 'error' {
+    if (step === 'publish' && isAway()) return 'debug'
+    // A retry here cannot decode the event: later events of its aggregate wait until an administrator acts.
+    return step === 'decode' || attempts >= 5 ? 'error' : 'warn'
+  }
+
   async function putOff(row: OutboxRow, step: RelayStep, error: unknown): Promise<void> {
     const retrySeconds = backoff(row.attempts)
     const about = { err: error, event: row.id, type: row.type, aggregate: row.aggregateId, step, attempt: row.attempts }
-    // A retry here cannot decode the event: later events of its aggregate wait until an administrator acts.
-    const level = step === 'decode' || row.attempts >= 5 ? 'error' : 'warn'
+    const level = levelOf(step, row.attempts)
     log[level]({ ...about, retrySeconds: Math.round(retrySeconds) }, 'event not published')
     const message = `${step}: ${safeMessage(error)}`
     try {
@@ -150,7 +179,11 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
 
   const done = loop()
   return {
-    wake: () => wakeup.wake(),
+    wake() {
+      // During an outage of the event server what is due grows: it is read at the polls alone.
+      if (!isAway()) emptyAt = undefined
+      wakeup.wake()
+    },
     async stop() {
       isStopping = true
       wakeup.wake()

@@ -112,7 +112,11 @@ export async function markSuppressed(tx: Tx, id: Uuid, reason: string): Promise<
     .where(and(eq(d.id, id), eq(d.state, 'pending')))
 }
 
-/** Another attempt to prepare it later; after `most`, where it is given, it has failed. */
+/** Whether a purge waits for the delivery: it is of the last notice before one, which is not forgotten yet. */
+const isOfLastNotice = sql`exists (select from notifications n where n.id = ${notificationDeliveries.notificationId}
+  and n.purge_notice = ${LAST_NOTICE} and n.purge_at > ${APP_NOW} - make_interval(days => ${FORGOTTEN_DAYS}))`
+
+/** Another attempt to prepare it later; after `most`, where it is given, it has failed, unless a purge waits for it. */
 export async function postpone(
   tx: Tx,
   id: Uuid,
@@ -125,7 +129,7 @@ export async function postpone(
       ...touched,
       preparations: sql`${d.preparations} + 1`,
       ...(o.most !== undefined && {
-        state: sql`case when ${d.preparations} + 1 >= ${o.most} then 'failed' else ${d.state} end`,
+        state: sql`case when ${d.preparations} + 1 >= ${o.most} and not ${isOfLastNotice} then 'failed' else ${d.state} end`,
       }),
       nextAttemptAt: inSeconds(o.afterSeconds),
       reason: o.reason,
@@ -211,8 +215,7 @@ export async function giveUpOld(tx: Tx, days: number): Promise<number> {
       and(
         eq(d.state, 'pending'),
         sql`${d.createdAt} < now() - make_interval(days => ${days})`,
-        sql`not exists (select from notifications n where n.id = ${d.notificationId}
-          and n.purge_notice = ${LAST_NOTICE} and n.purge_at > ${APP_NOW} - make_interval(days => ${FORGOTTEN_DAYS}))`,
+        sql`not ${isOfLastNotice}`,
       ),
     )
   return rowCount ?? 0

@@ -11,6 +11,8 @@ export interface Attempt {
   schedule: readonly number[]
   /** See `Channel.isIdempotent`. */
   isIdempotent: boolean
+  /** A purge waits for the message: no temporary failure is the last. */
+  isAwaited?: boolean
 }
 
 /** What an outcome makes of a delivery. */
@@ -75,7 +77,10 @@ export function nextOf(outcome: Outcome, attempt: Attempt): Next {
       const askedSeconds = Math.min(outcome.afterSeconds ?? 0, MAX_PATIENCE_SECONDS)
       // What was not sent says nothing of the receiver.
       const endsPauses = outcome.of === undefined && outcome.wasSent !== false
-      return byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses })
+      const next = byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses })
+      const lastStep = attempt.schedule.at(-1)
+      if (!attempt.isAwaited || next.state !== 'failed' || lastStep === undefined) return next
+      return { ...next, state: 'pending', afterSeconds: Math.max(lastStep, askedSeconds) }
     }
   }
 }

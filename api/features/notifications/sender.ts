@@ -7,6 +7,7 @@ import type { DeliveryRow, NotificationRow } from '../../db/schema/notifications
 import { backoffSeconds } from '../../worker/backoff.ts'
 import { isCanceled, isTransient } from '../../worker/consumers/failure.ts'
 import { makeWakeup } from '../../worker/wakeup.ts'
+import { LAST_NOTICE } from '../event-archive/notice-plan.ts'
 import { type Channel, type ChannelPart, LEASE_SECONDS, type Outcome, SEND_SECONDS } from './channel.ts'
 import type { Compose } from './compose.ts'
 import {
@@ -134,9 +135,11 @@ export function startSender(
     for (const lost of await claimLost(tx, name)) await end(tx, lost, nextOfLost(attemptOf(lost), leaseSeconds))
   }
 
-  const attemptOf = ({ attempts, mayHaveArrived }: DeliveryRow): Attempt => {
+  const attemptOf = ({ attempts, mayHaveArrived }: DeliveryRow, of?: NotificationRow): Attempt => {
     const { schedule, isIdempotent } = channel
-    return { attempts, mayHaveArrived, schedule, isIdempotent }
+    // As in `isUnheard`. Its preparation is withheld once the event is told of anew, or purged.
+    const isAwaited = name !== 'webhook' && of?.purgeNotice === LAST_NOTICE
+    return { attempts, mayHaveArrived, schedule, isIdempotent, isAwaited }
   }
 
   const end = (tx: Tx, delivery: DeliveryRow, next: Next): Promise<boolean> =>
@@ -223,10 +226,11 @@ export function startSender(
   }
 
   /** Also what the outcome means for the channel and the receiver. Returns whether the delivery was still this attempt's. */
-  async function record(tx: Tx, { delivery, isProbe, service, paused }: Started, outcome: Outcome): Promise<boolean> {
+  async function record(tx: Tx, started: Started, outcome: Outcome): Promise<boolean> {
+    const { delivery, notification, isProbe, service, paused } = started
     const { destination } = delivery
     const reason = 'reason' in outcome ? outcome.reason : ''
-    const next = nextOf(outcome, attemptOf(delivery))
+    const next = nextOf(outcome, attemptOf(delivery, notification))
     const isRecorded = await end(tx, delivery, next)
     if (next.pausesChannel) await pauseChannel(tx, name, { reason, isProbe, secondsOf: pauseSeconds })
     else if (isProbe) await resumeChannel(tx, name)

@@ -78,6 +78,8 @@ export interface EventBus {
    * events come first, and pass it to `publish`.
    */
   era(): number
+  /** Whether the server has been away for so long that `publish` fails at once. */
+  isAway(): boolean
   /**
    * Resolves once the bus has stored the event. The bus drops a duplicate id within its deduplication window, and refuses
    * an event of an earlier era than the present one: others may have to go first. Returns the position in the stream;

@@ -121,6 +121,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
   return {
     isShared: false,
     era: () => 0,
+    isAway: () => false,
     publish,
     subscribe,
     onStoreReady: () => {},

@@ -28,8 +28,12 @@ const NO_MESSAGE = 10037
 const ADD_ATTEMPTS = 20
 const ADD_AGAIN_MS = 100
 
-/** In the description of the stream: a server before 2.10 keeps no metadata. */
-const OWNER = /\binstallation (\S+)$/
+/**
+ * In the description of the stream: a server before 2.10 keeps no metadata. Only what is written here, since the administrator's
+ * own words may end alike.
+ */
+const OWNER = /\binstallation (\d{4}-\d\d-\d\dT\S+Z)$/
+const ownerOf = ({ description }: StreamConfig): string | undefined => OWNER.exec(description ?? '')?.[1]
 
 /**
  * Creates the stream, or updates the settings that this project owns, and tells when it was made, and for whom. Any number of
@@ -46,13 +50,19 @@ export async function ensureStream(
   // Another one of that name differs. Replicas, limits and placement belong to the administrator and stay unchanged.
   const isWanted = isDeepStrictEqual({ ...config, ...wanted }, config)
   if (isThere && !isWanted) await jsm.streams.update(STREAM, { ...config, ...wanted })
-  return { createdAt: new Date(created), owner: OWNER.exec(config.description ?? '')?.[1] }
+  return { createdAt: new Date(created), owner: ownerOf(config) }
 }
 
+/** Throws where another installation has claimed the stream meanwhile. */
 export async function claimStream(jsm: JetStreamManager, owner: string): Promise<void> {
   const { config } = await jsm.streams.info(STREAM)
-  const description = [config.description, `installation ${owner}`].filter(Boolean).join(', ')
-  await jsm.streams.update(STREAM, { ...config, description })
+  if (ownerOf(config) === undefined) {
+    const description = [config.description, `installation ${owner}`].filter(Boolean).join(', ')
+    await jsm.streams.update(STREAM, { ...config, description })
+  }
+  // An update has no condition: of two at once, the later one counts.
+  const now = (await jsm.streams.info(STREAM)).config
+  if (ownerOf(now) !== owner) throw new Error('The event stream belongs to another installation')
 }
 
 /** See `StoreReady`. */

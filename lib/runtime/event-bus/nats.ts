@@ -55,6 +55,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
     lost = new AbortController()
     online = Promise.withResolvers()
   }
+  const isAway = () => !isOnline && performance.now() - offlineSince > PATIENCE_MS
   let connecting = open()
 
   async function open(): Promise<NatsConnection | undefined> {
@@ -119,8 +120,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
   /** Shared by all callers. After any failure the next caller checks the streams again. */
   async function connected(): Promise<Wire> {
     // Callers hold places that others need: each waiting for itself would make this outage one of theirs.
-    if (!isOnline && performance.now() - offlineSince > PATIENCE_MS)
-      throw new Error('The event server has been away for some time')
+    if (isAway()) throw new Error('The event server has been away for some time')
     // Requests sent without a connection are lost, and the client notices only at their timeout.
     await within(online.promise)
     ready ??= prepare().catch((error: unknown) => {
@@ -190,6 +190,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
 
   return {
     era: () => era,
+    isAway,
     publish,
     subscribe,
     close,

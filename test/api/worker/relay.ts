@@ -261,6 +261,103 @@ t.test('events whose reactions hang leave half of the places to the others', asy
   t.equal(reacting, 10)
 })
 
+t.test('while reactions have all of their places, only what is new has the outbox read for others', async (t) => {
+  let emptyClaims = 0
+  const db: typeof worker = {
+    ...worker,
+    async inTransaction(scope, work) {
+      const result = await worker.inTransaction(scope, work)
+      if (Array.isArray(result) && result.length === 0) emptyClaims += 1
+      return result
+    },
+  }
+  const rows = Array.from({ length: 20 }, () => ({}))
+  await append(...rows)
+  const gates: PromiseWithResolvers<void>[] = []
+  const react = ({ type }: OutboxMessage) => {
+    if (type !== 'MediaUploaded') return Promise.resolve()
+    const gate = Promise.withResolvers<void>()
+    gates.push(gate)
+    return gate.promise
+  }
+  const options = { concurrency: 4, pollMs: 600_000, stepMs: 600_000 }
+  const r = relay({ db, react, reactsTo: ['MediaUploaded'] }, options)
+  await eventually('the first reactions', () => gates.length === 2)
+  for (let done = 0; done < 10; done++) {
+    gates[done]?.resolve()
+    await eventually('the next reaction', () => gates.length === done + 3)
+  }
+  t.ok(emptyClaims < 5, `${emptyClaims} claims found nothing`)
+  const media = newUuid()
+  const payload = { media_id: formatId('media', media), org_id: formatId('organization', org) }
+  await append(...[1, 2, 3].map((version) => ({ type: 'MediaPurged', aggregate: media, version, payload })))
+  r.wake()
+  await eventually('the others, one after the other', () => r.published.length === 13)
+  let opened = 10
+  await eventually('the rest', () => {
+    while (opened < gates.length) gates[opened++]?.resolve()
+    return r.published.length === rows.length + 3
+  })
+  await r.stop()
+})
+
+t.test('a reaction that succeeded is not called again because the publication failed', async (t) => {
+  const calls = new Map<string, number>()
+  const react = async ({ aggregateId: id }: OutboxMessage) => {
+    const n = (calls.get(id) ?? 0) + 1
+    calls.set(id, n)
+    if (id === refused && n < 3) throw new Error('not yet')
+  }
+  let failures = 0
+  const publish = async () => {
+    if (failures++ < 10) throw new Error('away')
+    return undefined
+  }
+  const [refused, other] = [newUuid(), newUuid()]
+  await append({ aggregate: refused }, { aggregate: other })
+  const r = relay({ react, reactsTo: ['MediaUploaded'], bus: { era: () => 0, publish } }, { concurrency: 2 })
+  await allPublished()
+  await r.stop()
+  t.strictSame(Object.fromEntries(calls), { [refused]: 3, [other]: 1 })
+})
+
+t.test('without the event server, reactions are called once and nothing else is tried until it is back', async (t) => {
+  let away = true
+  const published: string[] = []
+  const publish = async (_: string, event: CloudEvent) => {
+    if (away) throw new Error('away')
+    return void published.push(event.id)
+  }
+  const reacted: Uuid[] = []
+  const react = async ({ id, type }: OutboxMessage) => void (type === 'MediaUploaded' && reacted.push(id))
+  const [first, second, waiting, next] = [newUuid(), newUuid(), newUuid(), newUuid()]
+  const media = newUuid()
+  const payload = { media_id: formatId('media', media), org_id: formatId('organization', org) }
+  await append({ id: first }, { id: waiting, type: 'MediaPurged', payload })
+  const bus = { era: () => 0, publish, isAway: () => away }
+  const lines: string[] = []
+  const loud = quietLog()
+  loud.warn = loud.error = (...line: unknown[]) => void lines.push(JSON.stringify(line))
+  const r = relay({ react, reactsTo: ['MediaUploaded'], bus, log: loud }, { concurrency: 2 })
+  const isPutOff = (id: Uuid) =>
+    eventually('it to wait', async () => /^publish: away/.test((await rowOf(id)).last_error))
+  await isPutOff(first)
+  // Found by a poll, behind many polls that have found nothing.
+  await append(
+    { id: next, type: 'MediaPurged', payload: { ...payload, media_id: formatId('media', next) } },
+    { id: second },
+  )
+  await isPutOff(second)
+  const attemptsOf = async (id: Uuid) => (await rowOf(id)).attempts as number
+  t.strictSame(await Promise.all([first, second, waiting, next].map(attemptsOf)), [1, 1, 0, 0])
+  t.strictSame(lines, [])
+  away = false
+  await allPublished()
+  await r.stop()
+  t.equal(published.length, 4)
+  t.strictSame(reacted, [first, second])
+})
+
 t.test('a notification wakes the relay long before it polls, also after the connection was cut', async (t) => {
   const r = relay({}, { pollMs: 600_000 })
   const listener = listenForNotifications({ url, channels: { outbox: r.wake }, log })

@@ -79,6 +79,18 @@ t.test('silence of a receiver that knows repetitions is retried by the schedule,
   t.match(silence(3, false), { state: 'uncertain', mayHaveArrived: true })
 })
 
+t.test(
+  'a temporary failure of a message that a purge waits for is repeated by the last step of the schedule',
+  async (t) => {
+    const attempt = { attempts: 3, mayHaveArrived: false, schedule: [60, 300], isIdempotent: false, isAwaited: true }
+    t.match(nextOf({ is: 'later', reason }, attempt), { state: 'pending', afterSeconds: 300 })
+    t.match(nextOf({ is: 'later', reason }, { ...attempt, attempts: 40 }), { state: 'pending', attempts: 40 })
+    t.match(nextOf({ is: 'later', afterSeconds: 600, reason }, attempt), { state: 'pending', afterSeconds: 600 })
+    t.match(nextOf({ is: 'later', reason }, { ...attempt, mayHaveArrived: true }), { state: 'uncertain' })
+    t.match(nextOf({ is: 'refused', reason }, attempt), { state: 'failed' })
+  },
+)
+
 t.test('an attempt that was lost with its worker has waited as long as its lease', async (t) => {
   const lost = (attempts: number, isIdempotent: boolean, mayHaveArrived = attempts > 1) =>
     nextOfLost({ attempts, mayHaveArrived, schedule: [5, 300], isIdempotent }, 150)

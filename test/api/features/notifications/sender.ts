@@ -104,6 +104,34 @@ t.test('the owner of an event is told before it is purged, or the owners of the 
   t.match(message?.message.url, /#event=evt_/)
 })
 
+t.test('the last notice is tried again as long as its receiver refuses it for the time being', async (t) => {
+  const owner = await world.person({})
+  const at = '2033-05-08T08:00:00.000Z'
+  const told = async (notice: 'first' | 'last') => {
+    const event = await world.event({ status: 'archived', owner: owner.id })
+    const values = [event, notice === 'last' ? 2 : 1, at]
+    await database.admin.query('update events set purge_notice = $2, purge_notice_for = $3 where id = $1', values)
+    return world.purgedSoon(event, notice, at)
+  }
+  const isFull = new Set(['email', 'webhook'])
+  const scripted = (name: 'email' | 'webhook') =>
+    scriptedChannel(() => (isFull.has(name) ? { is: 'later', reason: '452 full' } : { is: 'sent' }), { name })
+  const [mail, webhook] = [scripted('email'), scripted('webhook')]
+  const worker = notifying(t, database, [mail.part, webhook.part])
+  await world.consume(worker, [await told('first'), await told('last')])
+  const statesOf = async (channel: string) =>
+    (await world.deliveries(owner.email))
+      .filter((row) => row.channel === channel)
+      .map(({ state }) => state)
+      .toSorted()
+  await eventually('many attempts', () => mail.sent.length > 12)
+  await eventually('the end of the others', async () => `${await statesOf('webhook')}` === 'failed,failed')
+  await eventually('the end of the first notice', async () => (await statesOf('email')).includes('failed'))
+  isFull.clear()
+  await eventually('the last notice', async () => `${await statesOf('email')}` === 'failed,sent')
+  t.equal(webhook.sent.length, 6, 'no purge waits for a webhook')
+})
+
 t.test('a notice of a purge that has moved meanwhile is not sent', async (t) => {
   const worker = notifying(t, database, [accepting().part])
   await worker.stop()
@@ -266,6 +294,29 @@ t.test('a preparation that fails by itself is given up, and one whose statement 
   }
   await worker.stop()
   await world.rowsOf(`update notification_deliveries set state = 'suppressed' where destination = any($1)`, [emails])
+})
+
+t.test('a preparation of the last notice is not given up, because the purge waits for it', async (t) => {
+  const owner = await world.person({})
+  const at = '2033-05-08T08:00:00.000Z'
+  const event = await world.event({ status: 'archived', owner: owner.id })
+  await database.admin.query('update events set purge_notice = 2, purge_notice_for = $2 where id = $1', [event, at])
+  let isBroken = true
+  const withhold = () => (isBroken ? Promise.reject(new Error('failed')) : Promise.resolve(undefined))
+  const worker = notifying(t, database, [scriptedChannel(() => ({ is: 'sent' }), { withhold }).part])
+  await world.consume(worker, [world.purgedSoon(event, 'last', at)])
+  const text = 'select preparations, state from notification_deliveries where destination = $1'
+  for (let n = 1; n <= 13; n++) {
+    const [row] = await eventually('another attempt', async () => {
+      const rows = await world.rowsOf(text, [owner.email])
+      return rows[0]?.preparations === n ? rows : undefined
+    })
+    t.match(row, { state: 'pending' }, `after ${n}`)
+    isBroken = n < 13
+    await world.makeDue(owner.email)
+    worker.wake()
+  }
+  await settled(owner.email, 'sent')
 })
 
 t.test('nothing is sent in the name of an inviter who may not invite any more', async (t) => {

@@ -2,12 +2,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { AckPolicy, connect, createInbox, DeliverPolicy, nanos } from 'nats'
+import { AckPolicy, connect, createInbox, DeliverPolicy, type JetStreamManager, nanos } from 'nats'
 import t from 'tap'
 import { STREAM } from '../../../../lib/contract/events.ts'
 import type { EventBus } from '../../../../lib/runtime/event-bus/event-bus.ts'
 import { openNatsBus } from '../../../../lib/runtime/event-bus/nats.ts'
 import { eraseMessages } from '../../../../lib/runtime/event-bus/nats-erasure.ts'
+import { claimStream, ensureStream } from '../../../../lib/runtime/event-bus/nats-streams.ts'
 import { findInFolder } from '../../../support/erasure.ts'
 import {
   each,
@@ -102,6 +103,37 @@ t.test(
     t.equal(looks, 2)
   },
 )
+
+t.test('an installation has the stream once it is claimed, unless another one has claimed it meanwhile', async (t) => {
+  const nc = await connect({ servers: server.url })
+  t.teardown(() => nc.close())
+  const jsm = await nc.jetstreamManager()
+  const { streams } = jsm
+  const [ours, theirs] = ['2026-03-01T08:00:00.000001Z', '2026-03-01T08:00:00.000002Z']
+  const describe = async (description: string) =>
+    streams.update(STREAM, { ...(await streams.info(STREAM)).config, description })
+  const describedAs = async () => (await streams.info(STREAM)).config.description
+  await ensureStream(jsm, 1)
+  await describe('Events of installation prod')
+  t.equal((await ensureStream(jsm, 1)).owner, undefined, 'words of an administrator name no owner')
+  await claimStream(jsm, ours)
+  t.equal((await ensureStream(jsm, 1)).owner, ours)
+  await claimStream(jsm, ours)
+  t.equal(await describedAs(), `Events of installation prod, installation ${ours}`)
+  await t.rejects(claimStream(jsm, theirs), { message: /belongs to another installation/ })
+  t.equal((await ensureStream(jsm, 1)).owner, ours, 'it is not taken from its owner')
+
+  // The other one has looked before, and writes after this one.
+  await describe('')
+  const update: typeof streams.update = async (name, config) => {
+    const updated = await streams.update(name, config)
+    await describe(`installation ${theirs}`)
+    return updated
+  }
+  const overtaken = { streams: { info: () => streams.info(STREAM), update } } as unknown as JetStreamManager
+  await t.rejects(claimStream(overtaken, ours), { message: /belongs to another installation/ })
+  await describe('')
+})
 
 eventBusContract(t, open)
 
@@ -246,8 +278,11 @@ t.test('a check fails while the server is away, and a program can be closed mean
       () => true,
     ),
   )
-  await t.rejects(publish(bus), { message: /did not answer in time/ })
+  t.notOk(bus.isAway(), 'it may be back soon')
+  // The time may pass before the first call begins.
+  await t.rejects(publish(bus), { message: /did not answer in time|has been away/ })
   await t.rejects(publish(bus), { message: /has been away/ }, 'no other call waits as long')
+  t.ok(bus.isAway())
   await bus.close()
   const never = open()
   await never.close()
