@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -35,15 +35,16 @@ interface Teardown {
 
 const failure = (responseCode: number, text: string) => Object.assign(new Error(text), { responseCode })
 
-const certificates = new Map<string, PrivateCa>()
-function certificate(t: Teardown, host: string): PrivateCa {
-  const known = certificates.get(host)
-  if (known) return known
+const certificates = new Map<string, Omit<PrivateCa, 'files'>>()
+/** Made once for a process; the file belongs to one test file, which other ones may outlive. */
+function certificate(t: Teardown, host: string): Omit<PrivateCa, 'files'> & { caFile: string } {
   const folder = mkdtempSync(join(tmpdir(), 'keepsake-smtp-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  const made = privateCa(folder, host)
+  const made = certificates.get(host) ?? privateCa(folder, host)
   certificates.set(host, made)
-  return made
+  const caFile = join(folder, 'ca.pem')
+  writeFileSync(caFile, made.ca)
+  return { ...made, caFile }
 }
 
 /** A mail server that demands TLS and the password `p` of the user `u`. `host` is an address of this machine. */
@@ -52,7 +53,7 @@ export async function smtpServer(
   o: { starttls?: boolean; secure?: boolean; host?: string } = {},
 ): Promise<SmtpWorld> {
   const { starttls = true, secure = false, host = '127.0.0.1' } = o
-  const { key, cert, ca, files } = certificate(t, host)
+  const { key, cert, ca, caFile } = certificate(t, host)
   const received: Received[] = []
   const stalled: (() => void)[] = []
   const sockets = new Set<Socket>()
@@ -119,7 +120,7 @@ export async function smtpServer(
   const { port } = tcp.address() as AddressInfo
   return {
     ca,
-    caFile: files.ca,
+    caFile,
     port,
     url: ({ password = 'p', scheme = secure ? 'smtps' : 'smtp' } = {}) => `${scheme}://u:${password}@${host}:${port}`,
     received,

@@ -93,19 +93,22 @@ t.test('one address cannot fill the audit log, whatever accounts it names', asyn
   t.ok(rows.length <= 2 * (107 + AT_ONCE) + 4, 'nor the table of counters')
 })
 
-t.test('sign-ins that the identity provider throttles are limited by the minute, and are no wrong passwords', async (t) => {
-  ;[status, answer] = [429, '{}']
-  const { port } = await startApiOn(t, { database, identity, settings })
-  const [before, ip] = [asked, '198.51.100.9']
-  for (let n = 0; n < 105; n++) await login(`throttled${n}@example.org`, ip, port)
-  ;[status, answer] = [400, '{"error":"invalid_grant"}']
-  // Two windows at most, and our own refusals do not count: it would never end.
-  t.ok(asked >= before + 10 && asked <= before + 20, `${asked - before} were asked`)
-  const { rows } = await database.admin.query(
-    `select key from rate_limits where key like 'login-refused:%198.51.100.9%' or key like 'login-throttled:%' and points > 10`,
-  )
-  t.strictSame(rows, [])
-})
+t.test(
+  'sign-ins that the identity provider throttles are limited by the minute, and are no wrong passwords',
+  async (t) => {
+    ;[status, answer] = [429, '{}']
+    const { port } = await startApiOn(t, { database, identity, settings })
+    const [before, ip] = [asked, '198.51.100.9']
+    for (let n = 0; n < 105; n++) await login(`throttled${n}@example.org`, ip, port)
+    ;[status, answer] = [400, '{"error":"invalid_grant"}']
+    // Two windows at most, and our own refusals do not count: it would never end.
+    t.ok(asked >= before + 10 && asked <= before + 20, `${asked - before} were asked`)
+    const { rows } = await database.admin.query(
+      `select key from rate_limits where key like 'login-refused:%198.51.100.9%' or key like 'login-throttled:%' and points > 10`,
+    )
+    t.strictSame(rows, [])
+  },
+)
 
 t.test('guests of a party sign in behind one address, each with a second factor', async (t) => {
   const venue = await startApiOn(t, {
