@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { endExportsOfOthers, eraseExportsOf } from '../../../../api/features/data-exports/commands.ts'
 import { contentsOf } from '../../../../api/features/data-exports/contents.ts'
@@ -94,6 +95,8 @@ async function say(
   text: string,
   o: { audience?: string; media?: Uuid; attached?: readonly Uuid[]; to?: Uuid; mentions?: Uuid[] } = {},
 ): Promise<Uuid> {
+  // Ids of one millisecond have no order, and exports list comments by id.
+  await sleep(2)
   const id = newUuid()
   const type = o.to ? 'comment' : o.media ? 'media' : 'meta'
   await sql(
