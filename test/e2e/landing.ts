@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import type { Browser } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import t from 'tap'
 import { aPerson, startApiOn, startTestApi } from '../support/api.ts'
 import { ask } from '../support/ask.ts'
@@ -20,6 +20,12 @@ const { origin } = new URL(api.publicUrl)
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 // Without one every test is skipped.
 const browser = (skip ? undefined : await openBrowser()) as Browser
+
+async function signIn(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+}
 t.teardown(() => browser?.close())
 
 /** The same installation, where an invitation makes no one a member. */
@@ -140,21 +146,19 @@ t.test('it answers for the person it names, not for one who signs in elsewhere',
   const context = await browser.newContext()
   t.teardown(() => context.close())
   const [page, other] = [await context.newPage(), await context.newPage()]
-  const signIn = async (tab: typeof page, { id }: typeof first, name: string) => {
+  const signInAs = async (tab: typeof page, { id }: typeof first, name: string) => {
     const email = `${name}@example.org`
     api.identity.account({ sub: id, email, password: 'correct horse' })
     await api.database.admin.query('update users set display_name = $1 where id = $2', [name, id])
-    await tab.getByLabel('E-mail').fill(email)
-    await tab.getByLabel('Password').fill('correct horse')
-    await tab.getByRole('button', { name: 'Sign in' }).click()
+    await signIn(tab, { email, password: 'correct horse' })
     await tab.locator('#as-name', { hasText: name }).waitFor()
   }
   await page.goto(`${origin}/i/${asked.slug}#t=${asked.token}`)
-  await signIn(page, first, 'Jonas')
+  await signInAs(page, first, 'Jonas')
   await page.getByLabel('A few words').fill('From Jonas')
   await other.goto(`${origin}/i/${asked.slug}`)
   await other.getByRole('button', { name: 'Not you?' }).click()
-  await signIn(other, second, 'Mira')
+  await signInAs(other, second, 'Mira')
   await page.locator('#as-name', { hasText: 'Mira' }).waitFor()
   t.equal(await page.getByLabel('A few words').inputValue(), '', 'the words of another person')
   // A press that comes before the browser has told the page: a tab hears nothing of its own changes.
@@ -179,9 +183,7 @@ t.test('an account with a second factor answers as well', { skip }, async (t) =>
   const page = await browser.newPage()
   t.teardown(() => page.close())
   await page.goto(`${origin}/i/${asked.slug}#t=${asked.token}`)
-  await page.getByLabel('E-mail').fill(account.email)
-  await page.getByLabel('Password').fill(account.password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
+  await signIn(page, account)
   await page.getByLabel('Code').waitFor()
   t.equal(await page.getByRole('alert').count(), 0)
   t.equal(await page.evaluate('document.activeElement.id'), 'code')
@@ -209,9 +211,7 @@ t.test('a guest is told that they are one, and a member is not', { skip }, async
     const page = await browser.newPage()
     t.teardown(() => page.close())
     await page.goto(`${new URL(guestsOnly.publicUrl).origin}/i/${asked.slug}#t=${asked.token}`)
-    await page.getByLabel('E-mail').fill(account.email)
-    await page.getByLabel('Password').fill(account.password)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await signIn(page, account)
     await page.getByRole('button', { name: 'Accept' }).click()
     for (const when of ['at once', 'after a reload']) {
       await page.getByRole('heading', { name: 'You’re in!' }).waitFor()
@@ -233,9 +233,7 @@ t.test('“Not you?” signs out this browser, and all devices only where one ca
     const page = await browser.newPage()
     t.teardown(() => page.close())
     await page.goto(`${origin}/i/${asked.slug}#t=${asked.token}`)
-    await page.getByLabel('E-mail').fill(account.email)
-    await page.getByLabel('Password').fill(account.password)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await signIn(page, account)
     const ended = page.waitForResponse(isAlone ? '**/auth/sessions/*' : '**/auth/logout')
     await page.getByRole('button', { name: 'Not you?' }).click()
     await page.getByText('Sign in to answer.').waitFor()
@@ -261,9 +259,7 @@ t.test('a guest who is no member signs in and answers on the page, and the host 
     t.teardown(() => context.close())
     const page = await context.newPage()
     await page.goto(`${base}/i/${asked.slug}#t=${asked.token}`)
-    await page.getByLabel('E-mail').fill(account.email)
-    await page.getByLabel('Password').fill(account.password)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await signIn(page, account)
     await page.getByLabel('A few words').fill(`From ${status}`)
     await page.getByRole('button', { name: button, exact: true }).click()
     await page.getByRole('heading', { name: said }).waitFor()
