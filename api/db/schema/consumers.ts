@@ -41,6 +41,13 @@ export const suspectedEvents = pgTable(
   (table) => [primaryKey({ columns: [table.consumer, table.messageId] })],
 )
 
+export const consumerPositions = pgTable('consumer_positions', {
+  consumer: text().primaryKey(),
+  history: text().notNull(),
+  streamSeq: bigint({ mode: 'number' }).notNull(),
+  unconfirmedTo: bigint({ mode: 'number' }).notNull().default(0),
+})
+
 export const eventStreams = pgTable('event_streams', {
   name: text().primaryKey(),
   createdAt: time().notNull(),

@@ -26,6 +26,11 @@ export const consumersPart: PersonalPart = {
       kept: 'until they are handled',
       columns: { consumer: { harmless: 'a name' }, message_id: { harmless: 'the id of an event' } },
     },
+    consumer_positions: {
+      holds: 'up to where in the stream a consumer has handled events',
+      kept: 'always',
+      columns: { consumer: { harmless: 'a name' }, history: { harmless: 'of the database' } },
+    },
     event_streams: { holds: 'when the stream was made', kept: 'always', columns: { name: { harmless: 'a name' } } },
   },
   erase: [

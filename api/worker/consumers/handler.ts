@@ -11,6 +11,7 @@ import { replayWhatIsReadable } from './later-version.ts'
 import { messageOf, type ReceivedMessage, readParked } from './message.ts'
 import {
   countAttempt,
+  findAppended,
   forgetSuspicion,
   hasTurn,
   isReceived,
@@ -50,6 +51,8 @@ export interface HandlerDeps {
 export interface Handling {
   signal: AbortSignal
   pid: number | undefined
+  /** Up to this position the stream may have events whose transaction the database has lost: they have no effect. */
+  unconfirmedTo?: number | undefined
 }
 
 /** Has a consumer handle messages and replays, one after the other. */
@@ -157,8 +160,9 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     failpoint('consumer.parked')
   }
 
-  async function inOneTransaction(messages: readonly ReceivedMessage[], how: Handling): Promise<void> {
+  async function inOneTransaction(received: readonly ReceivedMessage[], how: Handling): Promise<void> {
     const handled = await db.inTransaction({}, async (tx) => {
+      const messages = await confirmed(tx, received, how)
       const { fresh, behind } = await takeFresh(tx, name, messages)
       const waiting = messages.filter(({ messageId }) => behind.has(messageId))
       await park(tx, name, waiting, { reason: null, attempts: 0 })
@@ -168,6 +172,14 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
       return events.length
     })
     done(handled)
+  }
+
+  async function confirmed(tx: Tx, messages: readonly ReceivedMessage[], { unconfirmedTo }: Handling) {
+    const isInDoubt = ({ streamSeq }: ReceivedMessage) => streamSeq <= (unconfirmedTo ?? -1)
+    const ids = messages.filter(isInDoubt).map(({ messageId }) => messageId)
+    if (ids.length === 0) return messages
+    const appended = await findAppended(tx, ids)
+    return messages.filter((message) => !isInDoubt(message) || appended.has(message.messageId))
   }
 
   function done(events: number): void {

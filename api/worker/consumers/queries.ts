@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
-import { type SQL, sql } from '../../db/orm.ts'
-import { eventStreams, inbox, parkedEvents, suspectedEvents } from '../../db/schema/consumers.ts'
+import { eq, type SQL, sql } from '../../db/orm.ts'
+import { consumerPositions, eventStreams, inbox, parkedEvents, suspectedEvents } from '../../db/schema/consumers.ts'
 import { outbox } from '../../db/schema/outbox.ts'
 
 /** A message of the stream, as it is marked in the inbox or parked. */
@@ -211,10 +211,14 @@ const lockOf = (consumer: string) => sql`hashtext(${`consumer ${consumer}`})`
 
 /**
  * For `pg_try_advisory_lock`, on a connection that keeps it. A server in recovery has advisory locks as well, which no
- * process on the primary sees.
+ * process on the primary sees. `history` names the cluster and its timeline, which begins the name of a WAL segment.
+ * https://www.postgresql.org/docs/18/continuous-archiving.html#BACKUP-TIMELINES
  */
 export const TAKE_TURN = `select pg_try_advisory_lock(${LOCKS}, hashtext('consumer ' || $1)) as taken,
-  pg_backend_pid() as pid, pg_is_in_recovery() as recovers`
+  pg_backend_pid() as pid, pg_is_in_recovery() as recovers,
+  case when not pg_is_in_recovery() then
+    (select system_identifier from pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
+  end as history`
 export const END_TURN = `select pg_advisory_unlock(${LOCKS}, hashtext('consumer ' || $1))`
 
 /** Whether the connection with this process id of the server still has the turn of the consumer. */
@@ -224,6 +228,41 @@ export async function hasTurn(tx: Tx, consumer: string, pid: number): Promise<bo
       and database = (select oid from pg_database where datname = current_database())
       and classid = ${LOCKS}::oid and objid = (${lockOf(consumer)}::bigint & 4294967295)::oid`)
   return rows.length > 0
+}
+
+export interface ConsumerPosition {
+  /** Of the database, as `TAKE_TURN` names it. */
+  history: string
+  seq: number
+  unconfirmedTo: number
+}
+
+export async function findPosition(tx: Tx, consumer: string): Promise<ConsumerPosition | undefined> {
+  const { history, streamSeq: seq, unconfirmedTo } = consumerPositions
+  const of = eq(consumerPositions.consumer, consumer)
+  const [row] = await tx.select({ history, seq, unconfirmedTo }).from(consumerPositions).where(of)
+  return row
+}
+
+export async function keepPosition(tx: Tx, consumer: string, position: ConsumerPosition): Promise<void> {
+  const { seq: streamSeq, ...rest } = position
+  const values = { ...rest, streamSeq }
+  await tx
+    .insert(consumerPositions)
+    .values({ consumer, ...values })
+    .onConflictDoUpdate({ target: consumerPositions.consumer, set: values })
+}
+
+export async function movePosition(tx: Tx, consumer: string, streamSeq: number): Promise<void> {
+  await tx.update(consumerPositions).set({ streamSeq }).where(eq(consumerPositions.consumer, consumer))
+}
+
+/** Which of these events the outbox has. It keeps them as long as the stream does. */
+export async function findAppended(tx: Tx, ids: readonly Uuid[]): Promise<Set<Uuid>> {
+  const { rows } = await tx.execute<{ id: Uuid }>(
+    sql`select id from ${outbox} where id = any(${sql.param(ids)}::uuid[])`,
+  )
+  return new Set(rows.map(({ id }) => id))
 }
 
 /** The name of this installation: when its database was made, which a copy of the database keeps. */
@@ -241,7 +280,9 @@ export async function isNewStream(tx: Tx, name: string, createdAt: Date): Promis
   return rows.length > 0
 }
 
+/** Positions in the stream of before say nothing about this one. */
 export async function rememberStream(tx: Tx, name: string, createdAt: Date): Promise<void> {
+  await tx.update(consumerPositions).set({ streamSeq: 0, unconfirmedTo: 0 })
   await tx.execute(sql`update ${eventStreams} set created_at = ${createdAt.toISOString()} where name = ${name}`)
 }
 

@@ -6,15 +6,16 @@ import { sharedWhilePending, type WorkerMetrics } from '../metrics.ts'
 import { measureOutbox } from '../queries.ts'
 import type { Consumer } from './consumer.ts'
 import { type Handler, type Handling, handlerOf } from './handler.ts'
+import { resume } from './position.ts'
 import { countParked } from './queries.ts'
 import { publishAgainAfterLoss } from './stream-loss.ts'
-import { openTurns, type Turns } from './turns.ts'
+import { openTurns, type Turn, type Turns } from './turns.ts'
 
 export interface ConsumersDeps extends Pick<WorkerMetrics, 'counterOf' | 'showEach'> {
   db: Database
   /** Of the database, for a connection of its own. */
   url: string
-  bus: Pick<EventBus, 'isShared' | 'subscribe' | 'onStoreReady' | 'lag'>
+  bus: Pick<EventBus, 'isShared' | 'subscribe' | 'onStoreReady' | 'lag' | 'rewind'>
   log: Log
 }
 
@@ -50,7 +51,7 @@ export function startConsumers(deps: ConsumersDeps, consumers: readonly Consumer
       },
       consumer,
     )
-    return runConsumer({ bus, log, turns, signal: stop.signal }, consumer, handler)
+    return runConsumer({ db, bus, log, turns, signal: stop.signal }, consumer, handler)
   })
   showConsumers(deps, consumers, running)
   return {
@@ -65,22 +66,25 @@ export function startConsumers(deps: ConsumersDeps, consumers: readonly Consumer
   }
 }
 
-interface RunDeps extends Pick<ConsumersDeps, 'bus' | 'log'> {
+interface RunDeps extends Pick<ConsumersDeps, 'db' | 'bus' | 'log'> {
   turns: Turns | undefined
   signal: AbortSignal
 }
 
-function runConsumer({ bus, log, turns, signal }: RunDeps, { name, types }: Consumer, handler: Handler) {
+function runConsumer({ db, bus, log, turns, signal }: RunDeps, { name, types }: Consumer, handler: Handler) {
   let active: Handling | undefined
   let replaying: Promise<void> = Promise.resolve()
 
   /** Until the process stops or has lost its turn. */
-  async function work(pid: number | undefined, lost: Promise<void>): Promise<void> {
+  async function work(turn: Turn | undefined, lost: Promise<void>): Promise<void> {
+    const position = turn && (await resume({ db, bus, log }, name, turn))
     const ended = new AbortController()
-    const unsubscribe = await bus.subscribe({ consumer: name, types }, (batch, stopped) =>
-      handler.handle(batch, { pid, signal: AbortSignal.any([stopped, ended.signal]) }),
-    )
-    active = { pid, signal: ended.signal }
+    const how = { pid: turn?.pid, unconfirmedTo: position?.unconfirmedTo }
+    const unsubscribe = await bus.subscribe({ consumer: name, types }, async (batch, stopped) => {
+      await handler.handle(batch, { ...how, signal: AbortSignal.any([stopped, ended.signal]) })
+      await position?.passed(batch.at(-1)?.seq ?? 0)
+    })
+    active = { ...how, signal: ended.signal }
     wake()
     await Promise.race([lost, aborted(signal)])
     active = undefined
@@ -96,7 +100,7 @@ function runConsumer({ bus, log, turns, signal }: RunDeps, { name, types }: Cons
         failures = 0
         if (turn) {
           log.info({ consumer: name }, 'this process handles the events of a consumer')
-          await work(turn.pid, turn.lost).finally(() => turn.end().catch(() => undefined))
+          await work(turn, turn.lost).finally(() => turn.end().catch(() => undefined))
         }
       } catch (error) {
         failures += 1

@@ -9,6 +9,8 @@ import { END_TURN, TAKE_TURN } from './queries.ts'
 export interface Turn {
   /** The process of the server that holds the lock. */
   pid: number
+  /** Of the database: another one after a promotion or a restore, which may lack the latest transactions. */
+  history: string
   /** Resolves when the connection ends, and the lock with it. */
   lost: Promise<void>
   end(): Promise<void>
@@ -80,11 +82,19 @@ export function openTurns({ url, log, patienceMs = PATIENCE_MS }: TurnsDeps): Tu
     })
     const { client, ended } = await connection
     try {
-      const { rows } = await client.query<{ taken: boolean; pid: number; recovers: boolean }>(TAKE_TURN, [consumer])
+      const { rows } = await client.query<{ taken: boolean; pid: number; recovers: boolean; history: string }>(
+        TAKE_TURN,
+        [consumer],
+      )
       const [row] = rows
       if (row?.recovers) throw new ReadOnlyServer()
       if (!row?.taken) return undefined
-      return { pid: row.pid, lost: ended, end: async () => void (await client.query(END_TURN, [consumer])) }
+      return {
+        pid: row.pid,
+        history: row.history,
+        lost: ended,
+        end: async () => void (await client.query(END_TURN, [consumer])),
+      }
     } catch (error) {
       // Whether it took the lock is not known: the server takes it back with the connection.
       await client.end().catch(() => {})

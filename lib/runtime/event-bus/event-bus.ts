@@ -97,6 +97,11 @@ export interface EventBus {
    * have to go first. A bus in process, which stores nothing, never calls it.
    */
   onStoreReady(prepare: (store: StoreReady) => Promise<boolean>): void
+  /**
+   * Has a consumer that has no subscription begin anew behind the position `after`; at the start of a stream that does not
+   * reach so far. Returns the last position of the stream; 0 in process.
+   */
+  rewind(consumer: string, after: number): Promise<number>
   /** What waits for a consumer, with what is under way; undefined where the bus does not store any message. */
   lag(consumer: string): Promise<Lag | undefined>
   /**

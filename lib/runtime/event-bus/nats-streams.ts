@@ -113,20 +113,39 @@ export async function ensureConsumer(
   const wanted = { ack_wait: nanos(ackWaitMs) }
   const found = await findConsumer(jsm, consumer)
   if (!found) {
-    await jsm.consumers.add(STREAM, {
-      durable_name: consumer,
-      ack_policy: AckPolicy.Explicit,
-      deliver_policy: DeliverPolicy.All,
-      replay_policy: ReplayPolicy.Instant,
-      max_deliver: -1,
-      ...wanted,
-    })
+    await addConsumer(jsm, consumer, { deliver_policy: DeliverPolicy.All, ...wanted })
     return
   }
   const { filter_subject, filter_subjects, ...rest } = found
   const isSame = !filter_subject && (filter_subjects ?? []).length === 0
   if (isSame && found.ack_wait === wanted.ack_wait) return
   await jsm.consumers.update(STREAM, consumer, { ...rest, ...NO_FILTERS, ...wanted })
+}
+
+async function addConsumer(jsm: JetStreamManager, name: string, config: Partial<ConsumerConfig>): Promise<void> {
+  await jsm.consumers.add(STREAM, {
+    durable_name: name,
+    ack_policy: AckPolicy.Explicit,
+    replay_policy: ReplayPolicy.Instant,
+    max_deliver: -1,
+    ...config,
+  })
+}
+
+/** See `EventBus.rewind`. Its death before the end leaves no consumer, or the old one: the caller has not noted it yet. */
+export async function rewindConsumer(
+  jsm: JetStreamManager,
+  { consumer, after }: { consumer: string; after: number },
+  ackWaitMs: number,
+): Promise<number> {
+  await removeConsumer(jsm, consumer)
+  const { last_seq } = (await jsm.streams.info(STREAM)).state
+  const start =
+    after > last_seq
+      ? { deliver_policy: DeliverPolicy.All }
+      : { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: after + 1 }
+  await addConsumer(jsm, consumer, { ...start, ack_wait: nanos(ackWaitMs) })
+  return last_seq
 }
 
 /** An update takes over what is not mentioned, and undefined is not sent. */

@@ -29,10 +29,13 @@ async function startStandby() {
   const dataDir = join(folder, 'data')
   const primary = await startEmbeddedPostgres({ dataDir, log, fast: true })
   await asAdmin(primary.url, 'create role keepsake_api')
+  const before = openTurns({ url: primary.url, log })
+  const history = (await before.take('one'))?.history
+  await before.close()
   await primary.stop()
   await writeFile(join(dataDir, 'standby.signal'), '')
   const { url, stop } = await startEmbeddedPostgres({ dataDir, log, fast: true })
-  return { url, stop: () => stop().then(() => rm(folder, { recursive: true })) }
+  return { url, history, stop: () => stop().then(() => rm(folder, { recursive: true })) }
 }
 
 async function asAdmin(url: string, statement: string) {
@@ -73,7 +76,9 @@ t.test('a server that was promoted takes writes, and gives turns', async (t) => 
   await db.check()
   await fair.check()
   t.ok(await db.inTransaction({}, async () => true))
-  t.ok(await turns.take('one'))
+  const turn = await turns.take('one')
+  t.match(turn?.history, /^\d+\/0{7}2$/)
+  t.equal(server.history, turn?.history.replace(/2$/, '1'), 'its history is another one')
 })
 
 t.test('a connection that only reads is not used again', async (t) => {

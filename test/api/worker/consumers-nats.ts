@@ -171,6 +171,44 @@ t.test(
   },
 )
 
+t.test(
+  'a promoted standby that lacks the latest effects gets them, and none of an event whose transaction it lacks',
+  async (t) => {
+    const [known, lost, gone] = [newUuid(), newUuid(), newUuid()]
+    const position = async () => (await admin.query('select * from consumer_positions')).rows[0]
+    const first = startWorker(t)
+    await writeAll([known], [1, 2])
+    await handled([known], 2)
+    await eventually('a position', async () => Number((await position())?.stream_seq) > 0)
+    const { history } = await position()
+    await writeAll([lost], [1, 2])
+    await writeAll([gone], [1])
+    await handled([lost, gone], 3)
+    await eventually('all marked', async () => (await countOutbox('published_at is null')) === 0)
+    await first.stop()
+    // The log of the primary ended here, before the last transactions.
+    await admin.query('delete from effects where id = any ($1)', [[lost, gone]])
+    await admin.query('delete from inbox where message_id in (select id from outbox where aggregate_id = any ($1))', [
+      [lost, gone],
+    ])
+    await admin.query('update outbox set published_at = null, stream_seq = null where aggregate_id = $1', [lost])
+    await admin.query('delete from outbox where aggregate_id = $1', [gone])
+    await admin.query(
+      `update consumer_positions set history = 'of the primary',
+         stream_seq = (select max(stream_seq) from outbox where aggregate_id = $1)`,
+      [known],
+    )
+    startWorker(t)
+    await handled([lost], 2)
+    await writeAll([lost], [3])
+    await handled([lost], 3)
+    await isInOrder(t, [known], [1, 2])
+    await isInOrder(t, [lost], [1, 2, 3])
+    t.equal(await effects([gone]), 0)
+    t.equal((await position()).history, history)
+  },
+)
+
 t.test('when an older copy of the stream is put back, nothing is lost', async (t) => {
   for (const what of ['the stream with its consumers', 'its messages alone']) {
     const [known, later] = [newUuid(), newUuid()]

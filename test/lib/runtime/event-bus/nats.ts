@@ -169,6 +169,38 @@ t.test('a consumer goes on where it was after the program was restarted', async 
   t.equal(seen.filter((id) => id === first.event.id).length, 1)
 })
 
+t.test(
+  'a consumer that is put back gets what is behind the position, or all of a stream that does not reach it',
+  async (t) => {
+    const bus = open()
+    t.teardown(() => bus.close())
+    const consumer = freshConsumer()
+    const events = [sample('MediaDeleted'), sample('MediaDeleted'), sample('MediaDeleted')]
+    const at: number[] = []
+    for (const one of events) at.push(Number(await bus.publish(one.subject, one.event)))
+    const read = async () => {
+      const seen: (string | undefined)[] = []
+      const stop = await bus.subscribe(
+        { consumer, types: ['MediaDeleted'] },
+        each(({ event }) => void seen.push(event?.id)),
+      )
+      await soon('all', async () => (await bus.lag(consumer))?.messages === 0)
+      await stop()
+      return seen.filter((id) => ids.includes(id ?? ''))
+    }
+    const ids = events.map(({ event }) => event.id)
+    const [first, second, third] = ids
+    t.strictSame(await read(), [first, second, third])
+    t.strictSame(await read(), [])
+    t.equal(await bus.rewind(consumer, at[0] ?? 0), at[2], 'the end of the stream')
+    t.strictSame(await read(), [second, third])
+    await bus.rewind(consumer, at[2] ?? 0)
+    t.strictSame(await read(), [])
+    await bus.rewind(consumer, (at[2] ?? 0) + 100)
+    t.strictSame(await read(), [first, second, third])
+  },
+)
+
 t.test('what is not a CloudEvent is delivered as it is', async (t) => {
   const bus = open()
   t.teardown(() => bus.close())
