@@ -1,9 +1,10 @@
 import t from 'tap'
+import type { Tx } from '../../../../api/db/db.ts'
 import { sql } from '../../../../api/db/orm.ts'
-import { claimDueOf, countDueMedia } from '../../../../api/features/media/deletion/purge-queries.ts'
+import { claimDueOf, countDueMedia, listDueMedia } from '../../../../api/features/media/deletion/purge-queries.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { testDatabase } from '../../../support/database.ts'
-import { insertMany, vacuum } from '../../../support/explain.ts'
+import { insertMany, type Plan, vacuum } from '../../../support/explain.ts'
 
 /** How many pages of Postgres a claim touches, in a large trash of which the oldest items are leased. */
 const database = await testDatabase(t)
@@ -28,26 +29,38 @@ const dueAt = (at: Date) => ({ at: at.toISOString(), rules: [{ after: 'P30D', ac
 const due = dueAt(new Date())
 
 /** The shared buffers that finding a hundred free items takes: the same query, without its lock, explained. */
-async function buffersOfClaim(at = due): Promise<{ buffers: number; found: number }> {
+const buffersOfClaim = (at = due) =>
+  buffersOf((tx) => claimDueOf(tx, at, { limit: 100, seconds: 60, token: newUuid() }))
+
+/** The shared buffers that the one query of `ask` touches, and what it found. */
+async function buffersOf(ask: (tx: Tx) => Promise<unknown>) {
+  const plan = await explained(ask)
+  return { buffers: (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0), found: plan['Actual Rows'] }
+}
+
+type Explained = Plan & { 'Shared Hit Blocks'?: number; 'Shared Read Blocks'?: number }
+
+async function explained(ask: (tx: Tx) => Promise<unknown>): Promise<Explained> {
   return worker.inTransaction({}, async (tx) => {
-    const found: { buffers: number; found: number } = { buffers: 0, found: 0 }
+    let plan: Explained | undefined
     const explaining = Object.create(tx, {
       execute: {
         value: async (query: Parameters<typeof tx.execute>[0]) => {
-          const { rows } = await tx.execute<{ 'QUERY PLAN': { Plan: Record<string, number> }[] }>(
+          const { rows } = await tx.execute<{ 'QUERY PLAN': [{ Plan: Explained }] }>(
             sql`explain (analyze, buffers, format json) ${query as never}`,
           )
-          const plan = rows[0]?.['QUERY PLAN'][0]?.Plan ?? {}
-          found.buffers = (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0)
-          found.found = plan['Actual Rows'] ?? 0
+          plan = rows[0]?.['QUERY PLAN'][0].Plan
           return { rows: [] }
         },
       },
     }) as typeof tx
-    await claimDueOf(explaining, at, { limit: 100, seconds: 60, token: newUuid() })
-    return found
+    await ask(explaining)
+    if (!plan) throw new Error('it asked nothing')
+    return plan
   })
 }
+
+const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
 
 t.test('20,000 leased items that are older make a claim hardly more expensive', async (t) => {
   await insertTrash(FREE, 40, '-infinity')
@@ -66,6 +79,40 @@ t.test('a look that finds nothing free reads no row', async (t) => {
   const idle = await buffersOfClaim(dueAt(new Date(Date.now() - 30 * 86_400_000)))
   t.equal(idle.found, 0)
   t.ok(idle.buffers < LEASED / 50, `${idle.buffers} buffers`)
+})
+
+t.test('what edits of comments have removed from a held event is looked up once, not for each item', async (t) => {
+  const [event, hold] = [newUuid(), newUuid()]
+  const COMMENTS = 200
+  await insertMany(
+    database,
+    `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
+      select gen_random_uuid(), $1, $2, 'meta', $2, 'event', $3, 'c' from generate_series(1, $4::int)`,
+    [org, event, user, COMMENTS],
+  )
+  await insertMany(
+    database,
+    `insert into comment_versions (comment_id, version, org_id, body, media_ids, mentions, written_at)
+      select id, 1, org_id, 'b', '{}', '{}', now() from comments where event_id = $1`,
+    [event],
+  )
+  await vacuum(database, 'comments', 'comment_versions')
+  const { rows } = await admin.query('select id from media order by deleted_at limit 1')
+  await admin.query(
+    'update comment_versions set media_ids = array[$1::uuid] where comment_id = (select id from comments limit 1)',
+    [rows[0].id],
+  )
+  await admin.query(
+    `insert into legal_holds (id, kind, subject, reason, placed_by) values ($1, 'event', $2, 'r', 'b')`,
+    [hold, event],
+  )
+  const ITEMS = 500
+  const plan = await explained((tx) => listDueMedia(tx, due, { after: undefined, limit: ITEMS }))
+  t.equal(plan['Actual Rows'], ITEMS)
+  const looks = nodesOf(plan).filter((node) => node['Relation Name'] === 'comment_versions')
+  t.ok(looks.length > 0 && looks.every((node) => node['Actual Loops'] <= COMMENTS), JSON.stringify(looks))
+  t.equal((await worker.read({}, (tx) => countDueMedia(tx, due))).held, 1)
+  await admin.query('delete from legal_holds where id = $1', [hold])
 })
 
 t.test('what is due is counted with and without holds', async (t) => {
