@@ -566,6 +566,40 @@ t.test('a poll is answered 304 until something changes, of what is seen or of wh
   }
 })
 
+t.test('a transaction moves the version of a feed once, however much it changes', async (t) => {
+  const s = await scene()
+  const { event } = await everything(s)
+  await s.consume()
+  const version = async () => Number((await sql('select n from feed_versions where org_id = $1', [s.org.id]))[0]?.['n'])
+  const client = await database.admin.connect()
+  const inOne = async (...statements: [string, unknown[]][]) => {
+    await client.query('begin')
+    for (const [text, values] of statements) await client.query(text, values)
+    await client.query('commit')
+  }
+  const join: [string, unknown[]] = [
+    "insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())",
+    [event, s.ben.id, s.org.id],
+  ]
+  const leave: [string, unknown[]] = [
+    'delete from event_participants where event_id = $1 and user_id = $2',
+    [event, s.ben.id],
+  ]
+  try {
+    const before = await version()
+    await inOne(join, ["update events set title = 'Ball' where id = $1", [event]], leave)
+    t.equal(await version(), before + 1)
+    // What a savepoint takes back, it takes back with the setting.
+    const immediately: [string, unknown[]] = ['set constraints all immediate', []]
+    await inOne(immediately, ['savepoint one', []], join, ['rollback to one', []], join)
+    t.equal(await version(), before + 2)
+    await inOne(leave)
+    t.equal(await version(), before + 3, 'and the next transaction again')
+  } finally {
+    client.release()
+  }
+})
+
 t.test('services insert and hide items, once for each key', async (t) => {
   const s = await scene()
   const event = await s.event({ status: 'draft' })
