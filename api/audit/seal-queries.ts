@@ -119,12 +119,22 @@ const listedOf = (row: ListedRow): Listed => ({
   canonical: row.canonical,
 })
 
+/** No transaction writes an entry so long after its begin, which is the time of the entry. */
+const LATEST_MS = 7 * 86_400_000
+
+/**
+ * Older entries are sealed: a day is closed when all of its entries are, but for those of transactions that still run. A
+ * value, not an expression: Postgres then plans for the partitions since, and neither plans for nor locks all others.
+ */
+const oldestUnsealed = ({ closedUntil }: Cursor) =>
+  sql`${new Date(Date.parse(closedUntil) - LATEST_MS).toISOString()}::timestamptz`
+
 /** The next entries that no running transaction can still overtake. */
 export async function listUnsealed(tx: Tx, cursor: Cursor, limit: number): Promise<Listed[]> {
   const { upto, serial, floor, horizon } = cursor
   const { rows } = await tx.execute<ListedRow>(sql`select ${LISTED} from audit_log e
     where (e.txid, e.serial) > (${upto}::xid8, ${serial}::bigint) and e.txid < ${horizon}::xid8
-      and e.serial > ${floor}::bigint
+      and e.serial > ${floor}::bigint and e.occurred_at >= ${oldestUnsealed(cursor)}
     order by e.txid, e.serial limit ${limit}`)
   return rows.map(listedOf)
 }
@@ -146,14 +156,15 @@ export async function listBefore(tx: Tx, { beforeAt, beforeId }: Cursor, limit: 
  */
 export async function listUnlinked(tx: Tx, cursor: Cursor, limit: number): Promise<Listed[]> {
   const { upto, serial, floor, closedUntil } = cursor
-  const since = sql`${closedUntil}::timestamp at time zone 'UTC'`
+  const since = sql`${new Date(closedUntil).toISOString()}::timestamptz`
   const unlinked = sql`e.serial > 0 and not exists (select from audit_links l
     where l.occurred_at = e.occurred_at and l.entry_id = e.id and l.day >= ${closedUntil}::date)`
   const { rows } = await tx.execute<ListedRow>(sql`select * from (
       (select ${LISTED} from audit_log e where e.occurred_at >= ${since} and ${unlinked}
         order by e.occurred_at, e.serial limit ${limit})
       union all
-      (select ${LISTED} from audit_log e where e.occurred_at < ${since} and ${unlinked}
+      (select ${LISTED} from audit_log e
+        where e.occurred_at >= ${oldestUnsealed(cursor)} and e.occurred_at < ${since} and ${unlinked}
           and (e.txid, e.serial) > (${upto}::xid8, ${serial}::bigint) and e.serial > ${floor}::bigint
         order by e.occurred_at, e.serial limit ${limit})) unsealed
     order by at::timestamptz, serial::bigint limit ${limit}`)

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { insertAudit } from '../../../api/audit/queries.ts'
 import { sealOnce } from '../../../api/audit/seal.ts'
-import { measureSeal } from '../../../api/audit/seal-queries.ts'
+import { listUnsealed, measureSeal, takeCursor } from '../../../api/audit/seal-queries.ts'
 import { startSealer } from '../../../api/audit/sealer.ts'
 import { sql } from '../../../api/db/orm.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
@@ -108,6 +108,23 @@ t.test('a transaction with more entries than a pass takes is sealed in several',
   await world.entries(25, { org })
   await world.seal(10)
   t.strictSame(await world.sql('select count::int from audit_heads where org_id = $1', [org]), [{ count: 25 }])
+})
+
+t.test('a pass locks no partition of a day that is sealed', async (t) => {
+  const locked = (daysLater: number) =>
+    world.db.inTransaction({}, async (tx) => {
+      const cursor = await takeCursor(tx)
+      if (!cursor) throw new Error('another sealer works')
+      const closedUntil = new Date(Date.parse(cursor.closedUntil) + daysLater * 86_400_000).toISOString().slice(0, 10)
+      await listUnsealed(tx, { ...cursor, closedUntil }, 10)
+      const { rows } = await tx.execute<{ n: number }>(sql`select count(distinct relation)::int as n from pg_locks l
+        join pg_inherits i on i.inhrelid = l.relation and i.inhparent = 'audit_log'::regclass
+        where l.pid = pg_backend_pid()`)
+      return rows[0]?.n ?? 0
+    })
+  const all = await locked(0)
+  t.ok(all > 10, `${all} partitions`)
+  t.ok((await locked(12)) < all)
 })
 
 t.test('the days on which a person did something are noted once', async (t) => {
