@@ -57,9 +57,10 @@ export async function deleteLeased(tx: Tx, o: { ids: readonly Uuid[]; token: Uui
  * Deletes old notifications, except those that are needed or held. Returns how many; call again while it returns `batch`.
  */
 export async function deleteOldNotifications(tx: Tx, due: Due, batch: number): Promise<number> {
+  const at = await constantTime(tx, before(due))
   await lockHolds(tx)
   const old = sql`select n.ctid from ${notifications} n
-    where n.created_at < ${before(due)} and not ${isNeeded} and not ${isNotificationHeld} limit ${batch}`
+    where n.created_at < ${at} and not ${isNeeded} and not ${isNotificationHeld} limit ${batch}`
   const { rowCount } = await tx.execute(sql`delete from ${notifications} where ctid = any(array(${old}))`)
   return rowCount ?? 0
 }
