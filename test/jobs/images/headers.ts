@@ -125,10 +125,28 @@ t.test('the format is what the first bytes say, whatever the rest says', (t) => 
   t.end()
 })
 
+/** The first directory names another one by a number of an unusual type; that one would grow. */
+function pointingBy(type: number): Buffer {
+  const head = Buffer.alloc(136)
+  head.write('II*\0\x08\0\0\0\x01\0', 'latin1')
+  head.writeUInt16LE(0x8769, 10)
+  head.writeUInt16LE(type, 12)
+  head.writeUInt32LE(1, 14)
+  // A rational lies elsewhere. Of the others, only the first one or two bytes of the field count.
+  head.writeUInt32LE(type === 5 ? 128 : 0xff_0000 + 136, 18)
+  head.writeUInt32LE(136 * 8192, 128)
+  head.writeUInt32LE(8192, 132)
+  return Buffer.concat([head, exifBomb(300, 3, 30_000).subarray(8)])
+}
+
 t.test('EXIF that would grow is not read', (t) => {
   t.equal(parseExif(exifBomb(5000, 1, 60_000)).isReadable, false)
   t.equal(parseExif(exifBomb(400, 3, 30_000)).isReadable, false)
   t.equal(parseExif(exifBomb(1, 4, 0xffff_ffff)).isReadable, false)
+  const headers = (n: number) => Buffer.from('Exif\0\0'.repeat(n))
+  const bomb = exifBomb(300, 3, 30_000)
+  for (const n of [1, 2, 3]) t.equal(parseExif(Buffer.concat([headers(n), bomb])).isReadable, false, `${n} headers`)
+  for (const type of [1, 3, 5, 8]) t.equal(parseExif(pointingBy(type)).isReadable, false, `a directory by type ${type}`)
   t.match(parseExif(exifBomb(3, 4, 1, 0x8769)), { isReadable: true }, 'a directory that names itself')
   t.match(parseExif(exifBomb(0, 1, 1)), { isReadable: true }, 'a chain that names itself')
   t.equal(parseExif(Buffer.from('no TIFF')).isReadable, false)
