@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { IMAGE_FILES, WEBP_LONG_SIDE } from '../../lib/contract/manifest.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { badInput } from '../runtime/failure.ts'
+import { isTiff } from './exif.ts'
 import type { ImageHeader } from './header.ts'
 import { fitsProfile, isSrgbProfile } from './icc.ts'
 import { decodeWithLibheif } from './libheif.ts'
@@ -55,25 +56,35 @@ interface From {
 
 async function decodeFrom(decoding: Decoding, from: From): Promise<string> {
   const { header, orientation, needsJpeg } = decoding
-  // vips drops the orientation of a HEIF, and the other decoder's pixels carry none.
-  const isTurnedByVips = header.format !== 'heif'
   if (!needsJpeg) {
-    const small = await thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE, isTurnedByVips)
-    return isTurnedByVips ? small : turn(decoding, small, TURNS[orientation] ?? [])
+    const small = await thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE, { turns: false })
+    return turn(decoding, small, TURNS[orientation] ?? [])
   }
-  const canTurn = header.format === 'jpeg' && header.width * header.height * 3 <= TURN_IN_MEMORY_BYTES
-  if (!header.mayBeTransparent && (orientation === 1 || canTurn)) {
-    await thumbnail(decoding, from, JPEG, MAX_JPEG_SIDE)
+  const turns = orientation !== 1
+  if (!header.mayBeTransparent && (!turns || canTurn(header))) {
+    await thumbnail(decoding, from, JPEG, MAX_JPEG_SIDE, { turns })
     return IMAGE_FILES.jpeg
   }
-  return turnThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', MAX_JPEG_SIDE, false))
+  return turnThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', MAX_JPEG_SIDE, { turns: false }))
 }
 
+/**
+ * Whether vips itself can turn the whole picture, as it reads the orientation: not of a HEIF, and not of EXIF that begins
+ * with a second header.
+ */
+const canTurn = ({ format, width, height, exif }: ImageHeader) =>
+  format === 'jpeg' && isTiff(exif) && width * height * 3 <= TURN_IN_MEMORY_BYTES
+
 /** Reads row by row where the format allows it, converts the colours, and shrinks. */
-async function thumbnail(decoding: Decoding, from: From, to: string, side: number, turns = true): Promise<string> {
-  const { folder, header, orientation, signal } = decoding
+async function thumbnail(
+  { folder, header, signal }: Decoding,
+  from: From,
+  to: string,
+  side: number,
+  { turns }: { turns: boolean },
+): Promise<string> {
   const size = [String(side), '--height', String(side), '--size', 'down']
-  const turn = turns && orientation !== 1 ? [] : ['--no-rotate']
+  const turn = turns ? [] : ['--no-rotate']
   const args = ['thumbnail', from.name, to, ...size, ...turn, '--fail-on', 'error']
   const run = (more: readonly string[]) =>
     runVips({ args: [...args, ...more], folder, isUpload: from.isUpload, signal })

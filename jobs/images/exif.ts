@@ -37,6 +37,8 @@ const MAX_TIME_BYTES = 64
 const PREFIX = 'Exif\0\0'
 const BYTE_ORDERS = ['II*\0', 'MM\0*']
 
+export const isTiff = (block: Buffer | null): boolean => BYTE_ORDERS.includes(block?.toString('latin1', 0, 4) ?? '')
+
 /**
  * Reads a TIFF block as EXIF. A block that is broken or absurd counts as none; `isReadable` tells them apart. Some writers
  * leave the header of JPEG in front of the block.
@@ -47,7 +49,7 @@ export function parseExif(exif: Buffer | null): Block {
     const tiff = exif.toString('latin1', 0, PREFIX.length) === PREFIX ? exif.subarray(PREFIX.length) : exif
     const block = tiff.subarray(0, MAX_BYTES)
     // The reader accepts one more header, behind which all addresses would mean other places than in `entriesOf`.
-    if (!BYTE_ORDERS.includes(block.toString('latin1', 0, 4))) return UNREADABLE
+    if (!isTiff(block)) return UNREADABLE
     const times = timesOf(block)
     if (!times) return UNREADABLE
     const { bigEndian: _, ...directories } = readExif(block)
