@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import sharp from 'sharp'
 import t from 'tap'
 import { parseExif } from '../../../jobs/images/exif.ts'
-import { orientationOf } from '../../../jobs/images/facts.ts'
+import { factsOf, orientationOf } from '../../../jobs/images/facts.ts'
 import type { ImageHeader } from '../../../jobs/images/header.ts'
 import { readPng } from '../../../jobs/images/png.ts'
 import { mayShowOriginal } from '../../../jobs/images/policy.ts'
@@ -13,7 +13,7 @@ import { sniff } from '../../../jobs/images/sniff.ts'
 import { PermanentError } from '../../../jobs/runtime/failure.ts'
 import { boundariesOf } from '../../support/boundaries.ts'
 import { exifBomb, segment, withSegments } from '../../support/image-bombs.ts'
-import { blackPng, chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { blackPng, chunk, heic, PHONE, quarters, tiffOf, u16 } from '../../support/pictures.ts'
 import { rgbProfile, withProfile } from '../../support/profiles.ts'
 
 /** Takes over 20 s: thousands of broken files are written and read. */
@@ -226,6 +226,31 @@ t.test('the original is shown only where it says nothing', async (t) => {
   t.equal(await shown(samples['heif'] ?? plain), false, 'no browser shows it')
   const inHdr = { ...(await headerOf(await quarters(20, 20).avif({ effort: 0 }).toBuffer())), declaredProfile: plain }
   t.equal(mayShowOriginal(inHdr, upright), false, 'HDR')
+})
+
+t.test('one value that reaches beyond its block hides the original, and the rest of the EXIF is read', async (t) => {
+  const plain = await quarters(40, 30).jpeg().toBuffer()
+  const tiff = await tiffOf(PHONE, 6)
+  for (const [name, tag, type] of [
+    ['Make', 0x010f, 2],
+    ['BodySerialNumber', 0xa431, 2],
+    ['LensModel', 0xa434, 7],
+    ['FNumber', 0x829d, 5],
+  ] as const) {
+    const cut = Buffer.from(tiff)
+    const entry = cut.indexOf(u16(tag).swap16(), 8)
+    cut.writeUInt16LE(type, entry + 2)
+    cut.writeUInt32LE(100_000, entry + 4)
+    const header = await headerOf(withSegments(plain, segment(0xe1, 'Exif\0\0', cut)))
+    const exif = parseExif(header.exif)
+    t.equal(exif.isReadable, false, name)
+    t.equal(orientationOf(exif), 6, name)
+    const facts = factsOf(exif)
+    t.match(facts, { capturedAt: '2024-05-17T12:20:30+02:00', location: { latitude: 48.1351 } }, name)
+    t.equal(facts.camera.model, 'Phone 3', name)
+  }
+  const pointer = parseExif(pointingBy(3))
+  t.match(pointer, { isReadable: false, image: { ExifTag: null } }, 'an address of another type is not followed')
 })
 
 /** As the conversion decides it, from the bytes alone. */
