@@ -301,6 +301,14 @@ t.test('an original is not shown for anything in which a place may hide', async 
       Buffer.concat([png.subarray(0, 33), chunk('eXIf', silent), chunk('eXIf', silent), png.subarray(33)]),
       false,
     ],
+    'the numbers of sRGB in a PNG': [
+      Buffer.concat([png.subarray(0, 33), chunk('cICP', Buffer.from([1, 13, 0, 1])), png.subarray(33)]),
+      true,
+    ],
+    'a text behind the numbers of colors in a PNG': [
+      Buffer.concat([png.subarray(0, 33), chunk('cICP', Buffer.from('\x01\x0d\0\x01Bonn')), png.subarray(33)]),
+      false,
+    ],
     IPTC: [
       withSegments(plain, segment(0xed, 'Photoshop 3.0\x008BIM\x04\x04\0\0\0\0\0\x09\x1c\x02\x5a\0\x04Bonn')),
       false,
