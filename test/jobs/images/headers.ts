@@ -188,6 +188,36 @@ t.test('stray bytes between the segments of a JPEG are skipped, and the original
   }
 })
 
+t.test('a GIF whose first frame is whole is read, with what decoders skip between its blocks', async (t) => {
+  const end = Buffer.from([0x3b])
+  const one = (await quarters(120, 100).gif().toBuffer()).subarray(0, -1)
+  const two = (samples['gif'] ?? one).subarray(0, -1)
+  const empty = Buffer.from([0x2c, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 0])
+  const size = { width: 120, height: 100 }
+  for (const [name, frames, isAnimated] of [
+    ['one frame', one, false],
+    ['two frames', two, true],
+  ] as const) {
+    const ended = (...more: Buffer[]) => Buffer.concat([frames, ...more, end])
+    t.match(await headerOf(ended(empty)), { ...size, isAnimated, isPlain: true }, `${name} and an empty one`)
+    t.match(await headerOf(ended(Buffer.alloc(2))), { ...size, isAnimated, isPlain: false }, `${name} that end twice`)
+    t.equal(await refusal(ended(Buffer.alloc(17))), 'CorruptInput', `a gap after ${name}`)
+    for (const more of [empty, Buffer.alloc(2)]) {
+      t.equal(await refusal(Buffer.concat([frames, more])), 'Truncated', `${name}, cut off`)
+    }
+    const zeros = Buffer.from(ended()).fill(0, one.length - 40)
+    t.ok(CUT.includes((await refusal(zeros)) ?? ''), `${name} with zeros for the rest`)
+  }
+  const stray = Buffer.from('no block')
+  t.match(await headerOf(Buffer.concat([two, stray])), { ...size, isAnimated: true, isPlain: false })
+  t.equal(await refusal(Buffer.concat([one, stray])), 'CorruptInput', 'the first frame may lack its end')
+  t.equal(
+    await refusal(Buffer.concat([Buffer.from('GIF89a\x01\0\x01\0\0\0\0', 'latin1'), empty, end])),
+    'CorruptInput',
+    'an empty frame alone',
+  )
+})
+
 t.test('the original is shown only where it says nothing', async (t) => {
   const upright = { orientation: 1, isReadable: true, names: ['Make', 'ExifTag', 'FNumber'] }
   const shown = async (bytes: Buffer, exif = upright) => mayShowOriginal(await headerOf(bytes), exif)
