@@ -49,7 +49,7 @@ export interface Look {
 }
 
 /** Change it when the same arguments begin to make another picture: pieces of other versions are not used again. */
-const ENCODER_VERSION = 6
+const ENCODER_VERSION = 7
 
 /** What a piece of 1.6 s or more may spend beyond `maxrate`, as a share of what `maxrate` allows in its time. */
 const EXCESS = 0.25

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { IMAGE_FILES, WEBP_LONG_SIDE } from '../../lib/contract/manifest.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { badInput } from '../runtime/failure.ts'
+import { isTiff } from './exif.ts'
 import type { ImageHeader } from './header.ts'
 import { fitsProfile, isSrgbProfile } from './icc.ts'
 import { decodeWithLibheif } from './libheif.ts'
@@ -55,25 +56,35 @@ interface From {
 
 async function decodeFrom(decoding: Decoding, from: From): Promise<string> {
   const { header, orientation, needsJpeg } = decoding
-  // vips drops the orientation of a HEIF, and the other decoder's pixels carry none.
-  const isTurnedByVips = header.format !== 'heif'
   if (!needsJpeg) {
-    const small = await thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE, isTurnedByVips)
-    return isTurnedByVips ? small : turn(decoding, small, TURNS[orientation] ?? [])
+    const small = await thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE, { turns: false })
+    return applySteps(decoding, small, await stepsOf(decoding))
   }
-  const canTurn = header.format === 'jpeg' && header.width * header.height * 3 <= TURN_IN_MEMORY_BYTES
-  if (!header.mayBeTransparent && (orientation === 1 || canTurn)) {
-    await thumbnail(decoding, from, JPEG, MAX_JPEG_SIDE)
+  const turns = orientation !== 1
+  if (!header.mayBeTransparent && (!turns || canTurn(header))) {
+    await thumbnail(decoding, from, JPEG, MAX_JPEG_SIDE, { turns })
     return IMAGE_FILES.jpeg
   }
-  return turnThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', MAX_JPEG_SIDE, false))
+  return applyThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', MAX_JPEG_SIDE, { turns: false }))
 }
 
+/**
+ * Whether vips itself can turn the whole picture, as it reads the orientation: not of a HEIF, and not of EXIF that begins
+ * with a second header.
+ */
+const canTurn = ({ format, width, height, exif }: ImageHeader) =>
+  format === 'jpeg' && isTiff(exif) && width * height * 3 <= TURN_IN_MEMORY_BYTES
+
 /** Reads row by row where the format allows it, converts the colours, and shrinks. */
-async function thumbnail(decoding: Decoding, from: From, to: string, side: number, turns = true): Promise<string> {
-  const { folder, header, orientation, signal } = decoding
+async function thumbnail(
+  { folder, header, signal }: Decoding,
+  from: From,
+  to: string,
+  side: number,
+  { turns }: { turns: boolean },
+): Promise<string> {
   const size = [String(side), '--height', String(side), '--size', 'down']
-  const turn = turns && orientation !== 1 ? [] : ['--no-rotate']
+  const turn = turns ? [] : ['--no-rotate']
   const args = ['thumbnail', from.name, to, ...size, ...turn, '--fail-on', 'error']
   const run = (more: readonly string[]) =>
     runVips({ args: [...args, ...more], folder, isUpload: from.isUpload, signal })
@@ -86,6 +97,7 @@ async function thumbnail(decoding: Decoding, from: From, to: string, side: numbe
 
 /** Converts colours only where there is something to convert, because it costs as much as decoding. */
 async function colours(folder: string, header: ImageHeader, { isUpload }: From): Promise<string[]> {
+  if (isDeclaredAnew(header)) return []
   if (header.declaredProfile) return toSrgb(await written(folder, header.declaredProfile))
   // vips takes the profile in the file, and the named one where the file has none that can be used.
   if (header.space === 'CMYK') return toSrgb('cmyk')
@@ -102,7 +114,17 @@ async function written(folder: string, profile: Buffer): Promise<string> {
 
 const toSrgb = (profile: string) => ['--import-profile', profile, '--export-profile', 'srgb']
 
-type Step = readonly [operation: string, how: string]
+/** vips would take the profile of the file first, so such a picture is converted in a step of its own. Only a PNG may have both. */
+const isDeclaredAnew = ({ declaredProfile, profile }: ImageHeader) => declaredProfile !== null && profile !== null
+
+type Step = readonly [operation: string, how: string, ...options: string[]]
+
+/** What remains to be done after decoding. */
+async function stepsOf({ folder, header, orientation }: Decoding): Promise<Step[]> {
+  const turns = TURNS[orientation] ?? []
+  if (!header.declaredProfile || !isDeclaredAnew(header)) return [...turns]
+  return [['icc_transform', 'srgb', '--input-profile', await written(folder, header.declaredProfile)], ...turns]
+}
 
 /** A turn and, for mirrored pictures, a flip after it. */
 const TURNS: Readonly<Record<number, readonly Step[]>> = {
@@ -122,23 +144,25 @@ const TURNS: Readonly<Record<number, readonly Step[]>> = {
 }
 
 /** Pictures in files are mapped and not held, so that the largest are turned in little memory. */
-async function turnThroughFiles(decoding: Decoding, pixels: string): Promise<string> {
-  const { folder, header, orientation, signal } = decoding
-  const steps = [...(TURNS[orientation] ?? [])]
+async function applyThroughFiles(decoding: Decoding, pixels: string): Promise<string> {
+  const { folder, header, signal } = decoding
+  const steps = await stepsOf(decoding)
   const last = header.mayBeTransparent ? undefined : steps.pop()
-  const from = await turn(decoding, pixels, steps)
-  const args = last ? [last[0], from, JPEG, last[1]] : ['copy', from, JPEG]
+  const from = await applySteps(decoding, pixels, steps)
+  const args = last ? argsOf(last, from, JPEG) : ['copy', from, JPEG]
   await runVips({ args, folder, isUpload: false, signal })
   return header.mayBeTransparent ? from : IMAGE_FILES.jpeg
 }
 
-async function turn({ folder, signal }: Decoding, pixels: string, steps: readonly Step[]): Promise<string> {
+async function applySteps({ folder, signal }: Decoding, pixels: string, steps: readonly Step[]): Promise<string> {
   let from = pixels
-  for (const [i, [operation, how]] of steps.entries()) {
-    const to = `turned-${i}.v`
-    await runVips({ args: [operation, from, to, how], folder, isUpload: false, signal })
+  for (const [i, step] of steps.entries()) {
+    const to = `step-${i}.v`
+    await runVips({ args: argsOf(step, from, to), folder, isUpload: false, signal })
     await rm(join(folder, from))
     from = to
   }
   return from
 }
+
+const argsOf = ([operation, ...how]: Step, from: string, to: string) => [operation, from, to, ...how]

@@ -17,10 +17,13 @@ interface Block extends Exif {
 }
 
 const NONE: Block = { image: {}, photo: {}, gps: {}, isReadable: true, names: [] }
+const UNREADABLE: Block = { ...NONE, isReadable: false }
 /** Cameras write some hundred entries, and in HEIF up to a megabyte with a maker note. */
 const MAX_BYTES = 1024 * 1024
 const MAX_ENTRIES = 512
 const SIZES = [0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8]
+const [NO_TYPE, LONG] = [0, 4]
+/** The tags that hold the address of another directory. */
 const DIRECTORIES = [0x8769, 0x8825, 0xa005]
 
 /** The reader takes one spelling of a time and drops all others, so these are read as they are written. */
@@ -31,44 +34,98 @@ const TIMES: Readonly<Record<number, string>> = {
 }
 const MAX_TIME_BYTES = 64
 
-/** Reads a TIFF block as EXIF. A block that is broken or absurd counts as none; `isReadable` tells them apart. */
-export function parseExif(tiff: Buffer | null): Block {
-  if (!tiff) return NONE
+const PREFIX = 'Exif\0\0'
+const BYTE_ORDERS = ['II*\0', 'MM\0*']
+
+export const isTiff = (block: Buffer | null): boolean => BYTE_ORDERS.includes(block?.toString('latin1', 0, 4) ?? '')
+
+/**
+ * Reads a TIFF block as EXIF. A block that is broken or absurd counts as none; `isReadable` tells them apart. It is also
+ * false where values reach beyond the block, as those of a maker note that an editor has cut: only they are not read. Some
+ * writers leave the header of JPEG in front of the block.
+ */
+export function parseExif(exif: Buffer | null): Block {
+  if (!exif) return NONE
   try {
+    const tiff = exif.toString('latin1', 0, PREFIX.length) === PREFIX ? exif.subarray(PREFIX.length) : exif
     const block = tiff.subarray(0, MAX_BYTES)
+    // The reader accepts one more header, behind which all addresses would mean other places than in `entriesOf`.
+    if (!isTiff(block)) return UNREADABLE
+    const isReadable = !mayGrow(block)
+    const safe = isReadable ? block : withoutExcess(block)
+    // Directories may overlap, so that the copy has other entries than the block.
+    if (!isReadable && mayGrow(safe)) return UNREADABLE
     const times = timesOf(block)
-    if (!times) return { ...NONE, isReadable: false }
-    const { bigEndian: _, ...directories } = readExif(block)
+    const { bigEndian: _, ...directories } = readExif(safe)
     const names = Object.values(directories).flatMap((tags) => Object.keys(tags ?? {}))
     const { Image, Photo, GPSInfo } = directories
     const written = (tags: Tags | undefined): Tags =>
       Object.fromEntries(Object.entries(tags ?? {}).map(([name, value]) => [name, times.get(name) ?? value]))
-    return { image: written(Image), photo: written(Photo), gps: GPSInfo ?? {}, isReadable: true, names }
+    return { image: written(Image), photo: written(Photo), gps: GPSInfo ?? {}, isReadable, names }
   } catch {
-    return { ...NONE, isReadable: false }
+    return UNREADABLE
   }
 }
 
 /**
- * The times by their names, of the first directory that has them. Undefined for a block that would grow: the reader makes an
- * array of every value, and thousands of entries that all point at the same 64 KiB would become gigabytes. So the values
- * together may not be larger than the block.
+ * Whether the tags would take much more memory than the block: the reader makes an array of every value, and thousands of
+ * entries that all point at the same 64 KiB would become gigabytes. So the values together may not be larger than the block.
  */
-function timesOf(block: Buffer): Map<string, string> | undefined {
-  const times = new Map<string, string>()
+function mayGrow(block: Buffer): boolean {
   let [bytes, entries] = [0, 0]
-  for (const { tag, size, at } of entriesOf(block)) {
-    bytes += size
+  for (const entry of entriesOf(block)) {
+    bytes += entry.size
     entries += 1
-    if (entries > MAX_ENTRIES || bytes > block.length) return undefined
+    if (entries > MAX_ENTRIES || bytes > block.length || isOddAddress(entry)) return true
+  }
+  return false
+}
+
+/** The reader also follows numbers of other types, to directories that are not counted. */
+const isOddAddress = ({ tag, type }: Entry) =>
+  DIRECTORIES.includes(tag) && type !== LONG && SIZES[type] !== undefined && type !== NO_TYPE
+
+/** A copy whose entries have no type, which the reader skips, where they claim more than there is. */
+function withoutExcess(block: Buffer): Buffer {
+  const copy = Buffer.from(block)
+  for (const entry of entriesOf(block)) {
+    if (entry.at + entry.size > block.length || isOddAddress(entry)) copy.writeUInt16LE(NO_TYPE, entry.from + 2)
+  }
+  return copy
+}
+
+/** The times by their names, of the first directory that has them. */
+function timesOf(block: Buffer): Map<string, string> {
+  const times = new Map<string, string>()
+  for (const { tag, size, at } of entriesOf(block)) {
     const name = TIMES[tag]
     if (name && !times.has(name)) times.set(name, textAt(block, at, size))
   }
   return times
 }
 
-/** The entries of all directories: where the value of each lies, and its bytes. */
-function* entriesOf(block: Buffer): Generator<{ tag: number; size: number; at: number }> {
+interface Entry {
+  /** Where it begins. */
+  from: number
+  tag: number
+  type: number
+  /** The bytes of its value, and where they lie. */
+  size: number
+  at: number
+}
+
+/** Up to the first that is too many. */
+function* entriesOf(block: Buffer): Generator<Entry> {
+  let entries = 0
+  for (const entry of allEntriesOf(block)) {
+    yield entry
+    entries += 1
+    if (entries > MAX_ENTRIES) return
+  }
+}
+
+/** The entries of all directories. */
+function* allEntriesOf(block: Buffer): Generator<Entry> {
   const isBig = block.toString('latin1', 0, 2) === 'MM'
   const u16 = (at: number) => (isBig ? block.readUInt16BE(at) : block.readUInt16LE(at))
   const u32 = (at: number) => (isBig ? block.readUInt32BE(at) : block.readUInt32LE(at))
@@ -79,8 +136,9 @@ function* entriesOf(block: Buffer): Generator<{ tag: number; size: number; at: n
     const count = Math.min(u16(from), Math.floor((block.length - from - 2) / 12))
     const next = from + 2 + 12 * count
     for (let entry = from + 2; entry < next; entry += 12) {
-      const [tag, size] = [u16(entry), (SIZES[u16(entry + 2)] ?? 0) * u32(entry + 4)]
-      yield { tag, size, at: size <= 4 ? entry + 8 : u32(entry + 8) }
+      const [tag, type] = [u16(entry), u16(entry + 2)]
+      const size = (SIZES[type] ?? 0) * u32(entry + 4)
+      yield { from: entry, tag, type, size, at: size <= 4 ? entry + 8 : u32(entry + 8) }
       if (DIRECTORIES.includes(tag)) directories.add(u32(entry + 8))
     }
     if (next + 4 <= block.length) directories.add(u32(next))

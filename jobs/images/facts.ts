@@ -27,16 +27,18 @@ const TIMES = [
 
 /**
  * The time on the camera's clock with its offset from UTC. The offset is the one that the camera wrote, else the
- * difference to the time of the GPS, which is in UTC. Without either the zone is unknown, and the time counts as UTC.
+ * difference to the time of the GPS, which is in UTC, else that of the last change of the file (`OffsetTime`), which a
+ * program may have made in another zone. Without any the zone is unknown, and the time counts as UTC.
  */
 function capturedAtOf(exif: Exif): string | null {
   const { photo, image } = exif
   const gps = gpsTimeOf(exif)
-  const written = TIMES.map(([, offset]) => offsetText(textOf(photo[offset]))).find((offset) => offset !== undefined)
-  for (const [name, , rest] of TIMES) {
+  const offsetBy = (tag: string) => offsetText(textOf(photo[tag]))
+  const written = offsetBy('OffsetTimeOriginal') ?? offsetBy('OffsetTimeDigitized')
+  for (const [name, own, rest] of TIMES) {
     const local = localTime(textOf((name === 'DateTime' ? image : photo)[name]))
     if (!local || !isLocalCaptureTime(local)) continue
-    const offset = written ?? offsetByGps(local, gps) ?? 'Z'
+    const offset = offsetBy(own) ?? written ?? offsetByGps(local, gps) ?? offsetBy('OffsetTime') ?? 'Z'
     return isoOf(new Date(local.getTime() + millisecondsOf(textOf(photo[rest]))), offset)
   }
   const at = gps === null ? null : new Date(gps)

@@ -26,6 +26,10 @@ export function readGif({ head, size }: Bytes): ImageHeader {
   }
 }
 
+const [EXTENSION, FRAME, END] = [0x21, 0x2c, 0x3b]
+/** Some encoders end a frame twice. A longer gap is a part of the file that is missing, and the frame is not whole. */
+const MAX_ZEROS = 16
+
 interface Blocks {
   frames: number
   end: number | undefined
@@ -39,8 +43,13 @@ function readBlocks(head: Buffer): Blocks {
   for (let n = 0; at < head.length; n++) {
     if (n >= MAX_BLOCKS) throw tooLarge('The image has too many frames')
     const kind = head[at]
-    if (kind === 0x3b) return { ...found, end: at + 1 }
-    at = kind === 0x2c ? readFrame(head, at, found) : readExtension(head, at, found)
+    if (kind === END) return { ...found, end: at + 1 }
+    if (kind === FRAME) at = readFrame(head, at, found)
+    else if (kind === EXTENSION) at = readExtension(head, at, found)
+    else if (kind === 0) at = skipZeros(head, at, found)
+    // The first frame, of which the pictures are made, is whole where another one follows it.
+    else if (found.frames > 1) return { ...found, end: at, isPlain: false }
+    else throw corrupt()
   }
   return found
 }
@@ -48,19 +57,26 @@ function readBlocks(head: Buffer): Blocks {
 /** Returns where the next block begins. */
 function readFrame(head: Buffer, at: number, found: Blocks): number {
   const data = at + 11 + tableSize(head[at + 9] ?? 0)
-  if (head[data] === 0) throw corrupt('The image lacks its pixels')
-  found.frames += 1
+  if (head[data] === 0 && found.frames === 0) throw corrupt('The image lacks its pixels')
+  if (head[data] !== 0) found.frames += 1
   return skipSubBlocks(head, data)
 }
 
 function readExtension(head: Buffer, at: number, found: Blocks): number {
-  if (head[at] !== 0x21) throw corrupt()
   const next = skipSubBlocks(head, at + 2)
   if (head[at + 1] === 0xff && !PLAIN.has(head.toString('latin1', at + 3, at + 14))) found.isPlain = false
   if (head[at + 1] !== 0xfe) return next
   if (found.comments.length < MAX_COMMENTS) found.comments.push(head.subarray(at + 2, next))
   else found.isPlain = false
   return next
+}
+
+function skipZeros(head: Buffer, from: number, found: Blocks): number {
+  let at = from
+  while (head[at] === 0) at += 1
+  if (found.frames === 0 || at - from > MAX_ZEROS) throw corrupt()
+  found.isPlain = false
+  return at
 }
 
 const tableSize = (flags: number) => (flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0)

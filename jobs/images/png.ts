@@ -1,3 +1,4 @@
+import { declaredProfile } from './declared-profile.ts'
 import { type Bytes, blank, corrupt, type ImageHeader, truncated } from './header.ts'
 
 /** Chunks that say nothing about a place. Everything else, text above all, may. */
@@ -10,6 +11,7 @@ const CHANNELS: Readonly<Record<number, number>> = { 0: 1, 2: 3, 3: 1, 4: 2, 6: 
 interface Found {
   exif: Buffer | null
   profile: Buffer | null
+  declaredProfile: Buffer | null
   isAnimated: boolean
   isPlain: boolean
 }
@@ -22,7 +24,9 @@ export function readPng({ head, size }: Bytes, inflate: Inflate): ImageHeader {
   const [depth = 0, kind = 0, , , interlace = 0] = head.subarray(24)
   const channels = CHANNELS[kind]
   if (channels === undefined) throw corrupt()
-  const found: Found = { exif: null, profile: null, isAnimated: false, isPlain: true }
+  // Without and with transparency.
+  const isGrey = kind === 0 || kind === 4
+  const found: Found = { exif: null, profile: null, declaredProfile: null, isAnimated: false, isPlain: true }
   const end = readChunks(head, found, inflate)
   if (end === undefined && head.length === size) throw truncated()
   return {
@@ -31,12 +35,13 @@ export function readPng({ head, size }: Bytes, inflate: Inflate): ImageHeader {
     width,
     height,
     ...found,
-    // Kinds 0 and 4, without and with transparency.
-    space: kind % 4 === 0 ? 'GRAY' : 'RGB ',
+    // The profile that is made of the numbers has three colors. Browsers may obey them.
+    declaredProfile: isGrey ? null : found.declaredProfile,
+    space: isGrey ? 'GRAY' : 'RGB ',
     mayBeTransparent: true,
     // An interlaced picture is complete only after its last pass.
     memoryBytes: interlace === 0 ? 0 : width * height * Math.max(3, channels) * (depth === 16 ? 2 : 1),
-    isPlain: found.isPlain && end === size,
+    isPlain: found.isPlain && end === size && !(isGrey && found.declaredProfile),
   }
 }
 
@@ -56,6 +61,9 @@ function readChunks(head: Buffer, found: Found, inflate: Inflate): number | unde
 
 function readChunk(type: string, data: Buffer, found: Found, inflate: Inflate): void {
   if (type === 'eXIf' && !found.exif) found.exif = data
+  // Its numbers are those of HEIF, and count more than a profile.
+  else if (type === 'cICP' && data.length === 4 && !found.declaredProfile)
+    found.declaredProfile = declaredProfile(data[0] ?? 0, data[1] ?? 0)
   else if (type === 'acTL') found.isAnimated = data.length >= 4 && data.readUInt32BE(0) > 1
   // Each may unpack to megabytes, and decoders ignore all but the first.
   else if (type === 'iCCP' && !found.profile)

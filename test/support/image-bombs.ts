@@ -139,6 +139,10 @@ export async function imageBombs(): Promise<Record<string, Bomb>> {
     'exif-cycle': [exif(exifBomb(3, 4, 1, 0x8769)), null],
     'exif-cycles': [exif(exifBomb(500, 4, 1, 0x8825)), null],
     'exif-entries': [exif(exifBomb(65_535, 1, 60_000)), null],
+    'exif-entries-behind-two-headers': [
+      exif(Buffer.concat([Buffer.from('Exif\0\0'), exifBomb(5000, 1, 60_000)])),
+      null,
+    ],
     'gif-frames': [gif(1, 1, 100_000), null],
     'gif-more-frames': [gif(1, 1, 1_000_001), 'LimitExceeded'],
     'gif-comments': [insert(gif(1, 1, 1), 19, Buffer.from('\x21\xfe\0'.repeat(999_000), 'latin1')), null],

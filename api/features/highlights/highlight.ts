@@ -22,7 +22,7 @@ const Fill = z.enum(['blur', 'black']).meta({
 const Captions = z.enum(['none', 'caption', 'date']).meta({
   id: 'HighlightCaptions',
   description:
-    'Text over the items: none, the caption in the album, or the date on which the item was taken. An item without one has no text, nor has one whose date is not known when the highlight begins to be rendered, because its conversion has not ended',
+    'Text over the items: none, the caption in the album, or the date on which the item was taken, by the clock of the camera. An item without one has no text. The date of a video is unknown if its file gives the time in UTC only, and that of any item if its conversion has not ended when the highlight begins to be rendered',
 })
 const HighlightStatus = z.enum(['processing', 'completed', 'failed']).meta({ id: 'HighlightStatus' })
 

@@ -11,8 +11,15 @@ import type { PageWanted } from '../../requests/page.ts'
 import { type SeenAlbum, visibleAlbums } from '../albums/queries.ts'
 import type { Item, Source } from './plan.ts'
 
-/** `2026-11-21`, which the text of the file has by the clock of the camera; null where it does not say, or is not read yet. */
-export const takenOn = sql<string | null>`left(${media.manifest} -> 'source' ->> 'capturedAt', 10)`
+const capturedAt = sql`${media.manifest} -> 'source' ->> 'capturedAt'`
+
+/**
+ * `2026-11-21`, which the text of the file has by the clock of the camera; null where it does not say, or is not read yet.
+ * A time of a video in UTC does not say it: where it was taken, it may have been the day before or after. Of an image, `Z`
+ * means that the zone is unknown.
+ */
+export const takenOn = sql<string | null>`case when ${media.kind} = 'video' and ${capturedAt} like '%Z' then null
+  else left(${capturedAt}, 10) end`
 
 const caller = sql.placeholder('caller')
 

@@ -16,6 +16,11 @@ t.test('the time of capture has the offset that is known best', (t) => {
   const DateTimeOriginal = noon
   t.equal(at({ DateTimeOriginal, OffsetTimeOriginal: '+05:30' }, gpsAt(9, 0)), '2024-05-17T12:20:30+05:30')
   t.equal(at({ DateTimeOriginal, OffsetTime: '-03:00' }), '2024-05-17T12:20:30-03:00')
+  const edited = { OffsetTime: '-03:00' }
+  t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(3, 20)), '2024-05-17T12:20:30+09:00', 'edited in another zone')
+  t.equal(at({ DateTimeOriginal, ...edited, OffsetTimeDigitized: '+08:00' }, gpsAt(3, 20)), '2024-05-17T12:20:30+08:00')
+  t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(12, 0, '2024:05:01')), '2024-05-17T12:20:30-03:00')
+  t.equal(at(edited, gpsAt(3, 20), { DateTime: noon }), '2024-05-17T12:20:30-03:00', 'the change itself')
   t.equal(at({ DateTimeOriginal, OffsetTimeOriginal: '   :  ' }), '2024-05-17T12:20:30Z', 'an empty offset')
   t.equal(at({ DateTimeOriginal }, gpsAt(10, 18)), '2024-05-17T12:20:30+02:00', 'by GPS')
   t.equal(at({ DateTimeOriginal }, gpsAt(6, 36)), '2024-05-17T12:20:30+05:45', 'by GPS, in Nepal')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import sharp from 'sharp'
 import t from 'tap'
 import { parseExif } from '../../../jobs/images/exif.ts'
-import { orientationOf } from '../../../jobs/images/facts.ts'
+import { factsOf, orientationOf } from '../../../jobs/images/facts.ts'
 import type { ImageHeader } from '../../../jobs/images/header.ts'
 import { readPng } from '../../../jobs/images/png.ts'
 import { mayShowOriginal } from '../../../jobs/images/policy.ts'
@@ -13,7 +13,7 @@ import { sniff } from '../../../jobs/images/sniff.ts'
 import { PermanentError } from '../../../jobs/runtime/failure.ts'
 import { boundariesOf } from '../../support/boundaries.ts'
 import { exifBomb, segment, withSegments } from '../../support/image-bombs.ts'
-import { blackPng, chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { blackPng, chunk, heic, PHONE, quarters, tiffOf, u16 } from '../../support/pictures.ts'
 import { rgbProfile, withProfile } from '../../support/profiles.ts'
 
 /** Takes over 20 s: thousands of broken files are written and read. */
@@ -125,10 +125,28 @@ t.test('the format is what the first bytes say, whatever the rest says', (t) => 
   t.end()
 })
 
+/** The first directory names another one by a number of an unusual type; that one would grow. */
+function pointingBy(type: number): Buffer {
+  const head = Buffer.alloc(136)
+  head.write('II*\0\x08\0\0\0\x01\0', 'latin1')
+  head.writeUInt16LE(0x8769, 10)
+  head.writeUInt16LE(type, 12)
+  head.writeUInt32LE(1, 14)
+  // A rational lies elsewhere. Of the others, only the first one or two bytes of the field count.
+  head.writeUInt32LE(type === 5 ? 128 : 0xff_0000 + 136, 18)
+  head.writeUInt32LE(136 * 8192, 128)
+  head.writeUInt32LE(8192, 132)
+  return Buffer.concat([head, exifBomb(300, 3, 30_000).subarray(8)])
+}
+
 t.test('EXIF that would grow is not read', (t) => {
   t.equal(parseExif(exifBomb(5000, 1, 60_000)).isReadable, false)
   t.equal(parseExif(exifBomb(400, 3, 30_000)).isReadable, false)
   t.equal(parseExif(exifBomb(1, 4, 0xffff_ffff)).isReadable, false)
+  const headers = (n: number) => Buffer.from('Exif\0\0'.repeat(n))
+  const bomb = exifBomb(300, 3, 30_000)
+  for (const n of [1, 2, 3]) t.equal(parseExif(Buffer.concat([headers(n), bomb])).isReadable, false, `${n} headers`)
+  for (const type of [1, 3, 5, 8]) t.equal(parseExif(pointingBy(type)).isReadable, false, `a directory by type ${type}`)
   t.match(parseExif(exifBomb(3, 4, 1, 0x8769)), { isReadable: true }, 'a directory that names itself')
   t.match(parseExif(exifBomb(0, 1, 1)), { isReadable: true }, 'a chain that names itself')
   t.equal(parseExif(Buffer.from('no TIFF')).isReadable, false)
@@ -170,6 +188,36 @@ t.test('stray bytes between the segments of a JPEG are skipped, and the original
   }
 })
 
+t.test('a GIF whose first frame is whole is read, with what decoders skip between its blocks', async (t) => {
+  const end = Buffer.from([0x3b])
+  const one = (await quarters(120, 100).gif().toBuffer()).subarray(0, -1)
+  const two = (samples['gif'] ?? one).subarray(0, -1)
+  const empty = Buffer.from([0x2c, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 0])
+  const size = { width: 120, height: 100 }
+  for (const [name, frames, isAnimated] of [
+    ['one frame', one, false],
+    ['two frames', two, true],
+  ] as const) {
+    const ended = (...more: Buffer[]) => Buffer.concat([frames, ...more, end])
+    t.match(await headerOf(ended(empty)), { ...size, isAnimated, isPlain: true }, `${name} and an empty one`)
+    t.match(await headerOf(ended(Buffer.alloc(2))), { ...size, isAnimated, isPlain: false }, `${name} that end twice`)
+    t.equal(await refusal(ended(Buffer.alloc(17))), 'CorruptInput', `a gap after ${name}`)
+    for (const more of [empty, Buffer.alloc(2)]) {
+      t.equal(await refusal(Buffer.concat([frames, more])), 'Truncated', `${name}, cut off`)
+    }
+    const zeros = Buffer.from(ended()).fill(0, one.length - 40)
+    t.ok(CUT.includes((await refusal(zeros)) ?? ''), `${name} with zeros for the rest`)
+  }
+  const stray = Buffer.from('no block')
+  t.match(await headerOf(Buffer.concat([two, stray])), { ...size, isAnimated: true, isPlain: false })
+  t.equal(await refusal(Buffer.concat([one, stray])), 'CorruptInput', 'the first frame may lack its end')
+  t.equal(
+    await refusal(Buffer.concat([Buffer.from('GIF89a\x01\0\x01\0\0\0\0', 'latin1'), empty, end])),
+    'CorruptInput',
+    'an empty frame alone',
+  )
+})
+
 t.test('the original is shown only where it says nothing', async (t) => {
   const upright = { orientation: 1, isReadable: true, names: ['Make', 'ExifTag', 'FNumber'] }
   const shown = async (bytes: Buffer, exif = upright) => mayShowOriginal(await headerOf(bytes), exif)
@@ -208,6 +256,31 @@ t.test('the original is shown only where it says nothing', async (t) => {
   t.equal(await shown(samples['heif'] ?? plain), false, 'no browser shows it')
   const inHdr = { ...(await headerOf(await quarters(20, 20).avif({ effort: 0 }).toBuffer())), declaredProfile: plain }
   t.equal(mayShowOriginal(inHdr, upright), false, 'HDR')
+})
+
+t.test('one value that reaches beyond its block hides the original, and the rest of the EXIF is read', async (t) => {
+  const plain = await quarters(40, 30).jpeg().toBuffer()
+  const tiff = await tiffOf(PHONE, 6)
+  for (const [name, tag, type] of [
+    ['Make', 0x010f, 2],
+    ['BodySerialNumber', 0xa431, 2],
+    ['LensModel', 0xa434, 7],
+    ['FNumber', 0x829d, 5],
+  ] as const) {
+    const cut = Buffer.from(tiff)
+    const entry = cut.indexOf(u16(tag).swap16(), 8)
+    cut.writeUInt16LE(type, entry + 2)
+    cut.writeUInt32LE(100_000, entry + 4)
+    const header = await headerOf(withSegments(plain, segment(0xe1, 'Exif\0\0', cut)))
+    const exif = parseExif(header.exif)
+    t.equal(exif.isReadable, false, name)
+    t.equal(orientationOf(exif), 6, name)
+    const facts = factsOf(exif)
+    t.match(facts, { capturedAt: '2024-05-17T12:20:30+02:00', location: { latitude: 48.1351 } }, name)
+    t.equal(facts.camera.model, 'Phone 3', name)
+  }
+  const pointer = parseExif(pointingBy(3))
+  t.match(pointer, { isReadable: false, image: { ExifTag: null } }, 'an address of another type is not followed')
 })
 
 /** As the conversion decides it, from the bytes alone. */
@@ -256,6 +329,14 @@ t.test('an original is not shown for anything in which a place may hide', async 
     'a second EXIF behind a silent one': [withSegments(plain, exif(silent), exif(await tiffOf(PHONE))), false],
     'a second EXIF in a PNG': [
       Buffer.concat([png.subarray(0, 33), chunk('eXIf', silent), chunk('eXIf', silent), png.subarray(33)]),
+      false,
+    ],
+    'the numbers of sRGB in a PNG': [
+      Buffer.concat([png.subarray(0, 33), chunk('cICP', Buffer.from([1, 13, 0, 1])), png.subarray(33)]),
+      true,
+    ],
+    'a text behind the numbers of colors in a PNG': [
+      Buffer.concat([png.subarray(0, 33), chunk('cICP', Buffer.from('\x01\x0d\0\x01Bonn')), png.subarray(33)]),
       false,
     ],
     IPTC: [

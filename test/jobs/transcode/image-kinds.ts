@@ -1,7 +1,8 @@
+import { deflateSync } from 'node:zlib'
 import sharp, { type Sharp } from 'sharp'
 import t from 'tap'
 import { thumbHashToApproximateAspectRatio, thumbHashToRGBA } from 'thumbhash'
-import { heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 import { greyProfile, rgbProfile, withProfile } from '../../support/profiles.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
@@ -71,11 +72,23 @@ const ENCODED: Readonly<Record<number, (light: number) => number>> = {
   },
 }
 
-/** A HEIC of 10 bits in the colors of BT.2020. */
-async function heic2020(transfer: number): Promise<Buffer> {
+/** The numbers of dim colors in BT.2020. */
+function in2020(transfer: number): Sharp {
   const numbers = (colour: Colour) =>
     lightOf(colour).map((light) => Math.round(255 * (ENCODED[transfer]?.(light) ?? 0)))
-  const picture = await halves(numbers(DIM_RED), numbers(DIM_BLUE)).png().toBuffer()
+  return halves(numbers(DIM_RED), numbers(DIM_BLUE))
+}
+
+/** The PNG with chunks before its pixels. */
+const withChunks = (png: Buffer, ...chunks: Buffer[]) =>
+  Buffer.concat([png.subarray(0, 33), ...chunks, png.subarray(33)])
+
+/** The numbers of ISO/IEC 23091-2 in a PNG: primaries, transfer, RGB, in full range. */
+const cicp = (primaries: number, transfer: number) => chunk('cICP', Buffer.from([primaries, transfer, 0, 1]))
+
+/** A HEIC of 10 bits in the colors of BT.2020. */
+async function heic2020(transfer: number): Promise<Buffer> {
+  const picture = await in2020(transfer).png().toBuffer()
   return heic(picture, { rows: 1, columns: 1, tile: 128, tenBit: true, primaries: 9, transfer })
 }
 
@@ -136,6 +149,28 @@ async function kinds(): Promise<Record<string, Kind>> {
     'heic-2020-pq': { source: await heic2020(16), ...dim },
     'heic-2020-hlg': { source: await heic2020(18), ...dim },
     'heic-ten-bit': { source: await heic(png, { ...one, tile: 128, tenBit: true }), ...opaque },
+    'png-p3-declared': { source: withChunks(wide, cicp(12, 13)), ...inP3 },
+    'png-srgb-declared': { source: withChunks(png, cicp(1, 13)), ...opaque, isShown: true },
+    'png-2020': { source: withChunks(await in2020(13).png().toBuffer(), cicp(9, 13)), ...dim },
+    'png-2020-pq': { source: withChunks(await in2020(16).png().toBuffer(), cicp(9, 16)), ...dim },
+    'png-2020-hlg': { source: withChunks(await in2020(18).png().toBuffer(), cicp(9, 18)), ...dim },
+    'png-2020-pq-16': {
+      source: withChunks(await in2020(16).toColourspace('rgb16').png().toBuffer(), cicp(9, 16)),
+      ...dim,
+    },
+    'png-2020-pq-with-profile-turned': {
+      source: withChunks(
+        await in2020(16).png().toBuffer(),
+        cicp(9, 16),
+        chunk('eXIf', await tiffOf({}, 3)),
+        chunk('iCCP', Buffer.concat([Buffer.from('P3\0\0'), deflateSync(rgbProfile('p3', 'P3'))])),
+      ),
+      ...{ ...dim, left: DIM_BLUE, right: DIM_RED },
+    },
+    'png-grey-declared': {
+      source: withChunks(await greys().png().toBuffer(), cicp(9, 16)),
+      ...grey,
+    },
     'png-16': { source: withTail(await plain().toColourspace('rgb16').png().toBuffer()), ...opaque },
     'png-16-shown': { source: await plain().toColourspace('rgb16').png().toBuffer(), ...opaque, isShown: true },
     'png-grey-16': { source: withTail(await greys().toColourspace('grey16').png().toBuffer()), ...grey },

@@ -143,15 +143,18 @@ t.test('dates that become known before the highlight gets its slot are shown', a
   const known = await world.converted({ kind: 'image', capturedAt: '2026-07-01T23:30:00-05:00' })
   const live = await aLivePhoto()
   const [read, undated, late] = [await aMedia(), await aMedia(), await aMedia({ kind: 'video', status: 'processing' })]
-  const media = [known, live.image, read, undated, late]
+  const [inUtc, zoned] = [await aMedia({ kind: 'video' }), await aMedia({ kind: 'video' })]
+  const media = [known, live.image, read, undated, late, inUtc, zoned]
   const [id, other] = [await aHighlight({ media, json: { captions: 'date' } }), await aHighlight({ media })]
   await reads(live.image, '2026-07-02T10:00:00Z')
   await reads(read, '2026-07-03T10:00:00Z')
   await reads(undated, null)
   await reads(known, '2026-07-04T10:00:00Z')
+  await reads(inUtc, '2026-07-05T01:30:00.000000Z')
+  await reads(zoned, '2026-07-05T21:30:00-04:00')
   await react(id)
   const captions = async () => (await render(id))?.spec.items.map(({ caption }) => caption)
-  const shown = ['2026-07-01', '2026-07-02', '2026-07-03', '', '']
+  const shown = ['2026-07-01', '2026-07-02', '2026-07-03', '', '', '', '2026-07-05']
   t.strictSame(await captions(), shown)
 
   await reads(late, '2026-07-05T10:00:00Z')
@@ -160,7 +163,7 @@ t.test('dates that become known before the highlight gets its slot are shown', a
   t.strictSame(await captions(), shown, 'a render that begins again has the same items')
   t.strictSame(
     (await world.itemsOf(other)).map(({ caption }) => caption),
-    ['', '', '', '', ''],
+    ['', '', '', '', '', '', ''],
     'a highlight without dates gets none',
   )
 })

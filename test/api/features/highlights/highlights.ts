@@ -109,6 +109,15 @@ t.test('captions and dates are those of the moment of the creation', async (t) =
   t.strictSame(await made('caption'), ['', 'At the lake', ''])
   t.strictSame(await made('date'), ['', '', '2026-07-01'], 'by the clock of the camera')
   t.strictSame(await made('none'), ['', '', ''])
+  for (const [kind, capturedAt, day] of [
+    ['video', '2026-11-22T01:30:00.000000Z', ''],
+    ['video', '2026-11-21T20:30:00-05:00', '2026-11-21'],
+    ['video', '2026-11-21T20:30:00+00:00', '2026-11-21'],
+    ['image', '2026-11-21T20:30:00Z', '2026-11-21'],
+  ] as const) {
+    const { data } = await create({ media_ids: [await converted({ kind, capturedAt })], captions: 'date' })
+    t.match(await itemsOf(data.highlight_id), [{ caption: day }], `${kind} of ${capturedAt}`)
+  }
 })
 
 t.test('bad input is refused with its field', async (t) => {
