@@ -243,7 +243,10 @@ function isExpired(error: unknown): boolean {
   return error instanceof Error && isExpired(error.cause)
 }
 
-/** Undoes a transaction whose client was told to come again meanwhile. */
+/** That no client waits for the answer, which is kept: it was told to come again, or has closed its connection. */
+const isLeft = ({ isLate, isKept, context }: Exchange) => isKept === true && (isLate === true || context.signal.aborted)
+
+/** Undoes a transaction whose client waits no longer. */
 class CameLate extends Error {}
 
 function keptIfLate(error: unknown): 'kept' {
@@ -258,7 +261,7 @@ async function take(
   claims: Claims,
 ): Promise<Tokens | 'late' | 'kept' | { endedOf: { userId: Uuid; sessionId: Uuid | null } }> {
   // The time in which the answer is given again begins when a client gets it: the one that asked may come hours later.
-  if (e.isLate && e.isKept) return 'kept'
+  if (isLeft(e)) return 'kept'
   const { deps, context, token, hash, owner } = e
   const known = await findRefreshToken(tx, hash, true)
   // This request took longer than its lease, and another one has asked, too: one of them has used the token up.
@@ -287,7 +290,7 @@ async function take(
   }
   await insertAudit(tx, entry(context, 'TOKEN_REFRESH', { userId, sessionId }, 'success'))
   // It may have waited for the session for long.
-  if (e.isLate && e.isKept) throw new CameLate()
+  if (isLeft(e)) throw new CameLate()
   return tokens
 }
 

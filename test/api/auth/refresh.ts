@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { PoolClient } from 'pg'
 import t, { type Test } from 'tap'
 import { openRefusals } from '../../../api/audit/refusals.ts'
 import { openExchanges } from '../../../api/auth/exchanges.ts'
@@ -50,6 +51,20 @@ const later = (token: string) =>
   ])
 const leaseIsOver = (token: string) =>
   admin.query(`update refresh_tokens set refreshing_until = now() where hash = $1`, [hashOfToken(token)])
+const stateOf = async (token: string) =>
+  (
+    await admin.query(
+      'select used_at is not null as "isUsed", reply is not null as "isKept" from refresh_tokens where hash = $1',
+      [hashOfToken(token)],
+    )
+  ).rows[0]
+/** The connection that waits for a lock of this one. */
+const waitingFor = async (holder: PoolClient): Promise<number | undefined> =>
+  (
+    await holder.query(
+      `select pid from pg_stat_activity where wait_event_type = 'Lock' and pg_backend_pid() = any(pg_blocking_pids(pid))`,
+    )
+  ).rows[0]?.pid
 const audited = async (sessionId: string) =>
   (
     await admin.query(`select action, result, details from audit_log where resource_id = $1 order by occurred_at, id`, [
@@ -330,14 +345,8 @@ t.test('a connection that breaks behind the answer of the provider costs nothing
   await held.query('begin')
   await held.query('select 1 from sessions where id = $1 for update', [uuidOf('session', first.session_id)])
   const renewing = refresh(first.refresh_token)
-  const waiting = async () =>
-    (
-      await held.query(
-        `select pid from pg_stat_activity where wait_event_type = 'Lock' and pg_backend_pid() = any(pg_blocking_pids(pid))`,
-      )
-    ).rows[0]?.pid
-  await eventually('it to wait', async () => (await waiting()) !== undefined)
-  await held.query('select pg_terminate_backend($1)', [await waiting()])
+  await eventually('it to wait', async () => (await waitingFor(held)) !== undefined)
+  await held.query('select pg_terminate_backend($1)', [await waitingFor(held)])
   await held.query('rollback')
   held.release()
   const { status, json } = await renewing
@@ -469,14 +478,15 @@ t.test('who waits for a replica that has died is told to come again', async (t) 
 })
 
 /** A replica whose clients wait only a moment for an answer, and that asks about few tokens at once. */
-async function hurried(t: Test, { db = database.db, ...limits }: { db?: Database; answerMs?: number; most?: number }) {
+async function hurried(t: Test, o: { db?: Database; signal?: AbortSignal; answerMs?: number; most?: number }) {
+  const { db = database.db, signal = new AbortController().signal, ...limits } = o
   const { log } = readableLog()
   const auth = openAuth({ config: other.config, db: database.db, log, clock: systemClock })
   await auth.keys.start()
   const [refusals, exchanges] = [openRefusals({ db: database.db, log }), openExchanges({ log, ...limits })]
   const context: Context = {
     ...{ requestId: `req_${randomUUID()}`, clientRequestId: null, ip: '127.0.0.1', userAgent: null, traceparent: null },
-    ...{ personalData: testPersonalData(db), signal: new AbortController().signal, log },
+    ...{ personalData: testPersonalData(db), signal, log },
     decided() {},
     remember: async () => {},
   }
@@ -583,6 +593,59 @@ t.test('an answer that comes late because its session is locked is kept as well'
     hashOfToken(first.refresh_token),
   ])
   t.strictSame(rows, [{ used_at: null, kept: true }])
+  t.equal((await refresh(first.refresh_token)).status, 200)
+})
+
+/** As of a connection that its client closes. */
+const closedBy = (client: AbortController) => client.abort(new Error('the client disconnected'))
+
+t.test(
+  'an answer whose client has gone away is kept until a client gets it, and from then on its 90 seconds count',
+  async (t) => {
+    const [first, client] = [await signedIn(), new AbortController()]
+    const replica = await hurried(t, { signal: client.signal })
+    const [asked, held] = [identity.exchanges(), Promise.withResolvers<void>()]
+    identity.hold(held.promise)
+    const renewing = t.rejects(replica.refresh(first.refresh_token), /disconnected/)
+    await eventually('the question', () => identity.exchanges() > asked)
+    closedBy(client)
+    held.resolve()
+    identity.hold(undefined)
+    await renewing
+    t.strictSame(await stateOf(first.refresh_token), { isUsed: false, isKept: true })
+    const { status, json } = await refresh(first.refresh_token)
+    t.equal(status, 200)
+    t.equal(identity.exchanges(), asked + 1, 'the provider is not asked again')
+    t.equal(await me(json.data.access_token), 200)
+    t.strictSame(await stateOf(first.refresh_token), { isUsed: true, isKept: true })
+    const again = await refresh(first.refresh_token, other.port)
+    t.equal(again.json.data.refresh_token, json.data.refresh_token, 'all get the same tokens')
+    await later(first.refresh_token)
+    t.equal((await refresh(first.refresh_token)).status, 401)
+    t.equal((await refresh(json.data.refresh_token)).status, 401)
+    t.match(
+      (await audited(first.session_id)).find(({ action }) => action === 'SESSION_REVOKE'),
+      { details: { reason: 'refresh_token_reused' } },
+    )
+  },
+)
+
+t.test('a client that goes away while its session is locked leaves the answer as well', async (t) => {
+  const [first, client] = [await signedIn(), new AbortController()]
+  const replica = await hurried(t, { signal: client.signal })
+  const lock = { text: 'select from sessions where id = $1 for update', values: [uuidOf('session', first.session_id)] }
+  let renewing: Promise<unknown> | undefined
+  await whileHeld(database, lock, async (holder) => {
+    renewing = t.rejects(replica.refresh(first.refresh_token), /disconnected/)
+    await eventually('it to wait', async () => (await waitingFor(holder)) !== undefined)
+    closedBy(client)
+  })
+  await renewing
+  t.strictSame(await stateOf(first.refresh_token), { isUsed: false, isKept: true })
+  t.match(
+    (await audited(first.session_id)).map(({ action }) => action),
+    ['LOGIN'],
+  )
   t.equal((await refresh(first.refresh_token)).status, 200)
 })
 
