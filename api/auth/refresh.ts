@@ -46,6 +46,8 @@ const WAIT_MS = 8000
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
+/** How long an answer stays in memory alone while the database is away, which is not longer for a failover. */
+const KEEP_WITHIN_MS = 45_000
 
 /**
  * Exchanges a refresh token for new tokens. Of several requests with the same token one asks the identity provider, and
@@ -202,7 +204,9 @@ async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefin
   failpoint('refresh.exchanged')
   const sealed = sealReply(token, reply)
   const keep = e.kept ? replaceAnswer : keepAnswer
-  e.isKept = await insistently(() => deps.db.inTransaction({}, (tx) => keep(tx, hash, sealed, knownForOf(reply)))).then(
+  const kept = () => deps.db.inTransaction({}, (tx) => keep(tx, hash, sealed, knownForOf(reply)))
+  // The client has its 503 before that. The answer is also kept after the lease.
+  e.isKept = await insistently(kept, performance.now() + KEEP_WITHIN_MS).then(
     () => true,
     (cause: unknown) => {
       deps.log.error({ err: cause }, 'could not keep new tokens that are not recorded yet')
@@ -225,14 +229,14 @@ async function recorded(e: Exchange, reply: TokenReply, claims: Claims): Promise
   return outcome
 }
 
-/** The provider has used the token up: a connection that breaks now must not cost the session. */
-async function insistently<T>(work: () => Promise<T>): Promise<T> {
+/** The provider has used the token up: a connection that breaks now must not cost the session. At least three tries. */
+async function insistently<T>(work: () => Promise<T>, until = 0): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {
       return await work()
     } catch (error) {
-      if (error instanceof Problem || tried === TRIES) throw error
-      await sleep(tried * TRY_AGAIN_MS)
+      if (error instanceof Problem || (tried >= TRIES && performance.now() > until)) throw error
+      await sleep(Math.min(tried * TRY_AGAIN_MS, MAX_PAUSE_MS))
     }
   }
 }

@@ -355,6 +355,38 @@ t.test('a connection that breaks behind the answer of the provider costs nothing
   t.equal(await me(json.data.access_token), 200)
 })
 
+t.test(
+  'a database that is away when the provider answers, for longer than three tries, costs no session',
+  async (t) => {
+    let refused = Number.NaN
+    const db: Database = {
+      ...database.db,
+      async inTransaction(scope, work) {
+        if (refused < 4) throw Object.assign(new Error(`${++refused} times in vain`), { code: 'ECONNREFUSED' })
+        return database.db.inTransaction(scope, work)
+      },
+    }
+    const replica = await hurried(t, { db, answerMs: 20 })
+    const [first, asked, held] = [await signedIn(), identity.exchanges(), Promise.withResolvers<void>()]
+    identity.hold(held.promise)
+    const renewing = t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+    await eventually('the question', () => identity.exchanges() > asked)
+    refused = 0
+    // Longer than its lease lasts.
+    await leaseIsOver(first.refresh_token)
+    held.resolve()
+    identity.hold(undefined)
+    await renewing
+    await replica.close(60_000)
+    t.equal(refused, 4)
+    t.strictSame(await stateOf(first.refresh_token), { isUsed: false, isKept: true })
+    const { status, json } = await refresh(first.refresh_token)
+    t.equal(status, 200)
+    t.equal(identity.exchanges(), asked + 1, 'the provider is not asked again')
+    t.equal((await refresh(json.data.refresh_token)).status, 200)
+  },
+)
+
 t.test('new tokens that cannot be verified yet are not lost', async (t) => {
   const third = await startApiOn(t, { database, identity, settings })
   const first = await signedIn()
