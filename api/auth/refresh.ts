@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { errors } from 'jose'
 import { type Id, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
@@ -35,7 +34,7 @@ import { hashOfToken, openReply, sealReply } from './refresh-reply.ts'
 import type { Tokens } from './session.ts'
 import { endSession, insertSessionByRefresh, lockUser, renewSession } from './session-queries.ts'
 import { record } from './users.ts'
-import { type Claims, refreshRefused } from './verify-token.ts'
+import { type Claims, isTooOld, refreshRefused } from './verify-token.ts'
 
 /** The first pause of a request that waits for another one. Each is twice as long as the one before, up to a second. */
 const LOOK_AGAIN_MS = 50
@@ -172,10 +171,8 @@ async function carriedThrough(e: Exchange): Promise<Tokens | undefined> {
     return refuseEnded(e, kept?.refresh_token ?? token, owner)
   }
   if (kept) {
-    const claims = await claimsOf(deps, kept).catch((error: unknown) => {
-      if (isExpired(error)) return undefined
-      throw error
-    })
+    // Of one that has expired, the refresh token alone is of use.
+    const claims = isTooOld(kept.access_token, deps.verifier) ? undefined : await claimsOf(deps, kept)
     e.isKept = claims !== undefined
     if (claims) return recorded(e, later(kept, deps.verifier.clock.now().getTime() / 1000 - claims.issuedAt), claims)
   }
@@ -239,12 +236,6 @@ async function insistently<T>(work: () => Promise<T>, until = 0): Promise<T> {
       await sleep(Math.min(tried * TRY_AGAIN_MS, MAX_PAUSE_MS))
     }
   }
-}
-
-/** That the access token of an answer that was kept has expired meanwhile. */
-function isExpired(error: unknown): boolean {
-  if (error instanceof errors.JWTExpired) return true
-  return error instanceof Error && isExpired(error.cause)
 }
 
 /** That no client waits for the answer, which is kept: it was told to come again, or has closed its connection. */

@@ -313,7 +313,8 @@ t.test('a replica that dies behind the answer of the provider: another one recor
   t.equal((await refresh(json.data.refresh_token)).status, 200)
 })
 
-t.test('an answer that was kept until its access token expired is exchanged in its turn', async (t) => {
+/** A token whose answer a replica has kept that died so long ago, and what the answer holds. */
+async function keptSince(seconds: number) {
   let age = 0
   const first = await signedIn({
     claims: () => {
@@ -321,8 +322,7 @@ t.test('an answer that was kept until its access token expired is exchanged in i
       return Object.defineProperties({ sid }, { iat: { enumerable: true, get: iat } })
     },
   })
-  age = 3600
-  // As by a replica that died an hour ago.
+  age = seconds
   const answer = await fetch(identity.tokenUrl, {
     method: 'POST',
     body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: first.refresh_token }),
@@ -333,11 +333,26 @@ t.test('an answer that was kept until its access token expired is exchanged in i
     hashOfToken(first.refresh_token),
     sealReply(first.refresh_token, kept),
   ])
-  const { status, json } = await refresh(first.refresh_token)
-  t.equal(status, 200)
-  t.notOk([first.refresh_token, kept.refresh_token].includes(json.data.refresh_token))
-  t.equal(await me(json.data.access_token), 200)
-})
+  return { first, kept }
+}
+
+const AGES: [string, number, boolean][] = [
+  ['its access token expired', 3600, false],
+  ['its access token expired and the provider withdrew the key', 2 * 86_400, true],
+]
+for (const [until, seconds, isKeyGone] of AGES) {
+  t.test(`an answer that was kept until ${until} is exchanged in its turn`, async (t) => {
+    const { first, kept } = await keptSince(seconds)
+    if (isKeyGone) {
+      await identity.rotate(false)
+      t.equal(await me((await signedIn()).access_token), 200, 'the server has the new keys')
+    }
+    const { status, json } = await refresh(first.refresh_token)
+    t.equal(status, 200)
+    t.notOk([first.refresh_token, kept.refresh_token].includes(json.data.refresh_token))
+    t.equal(await me(json.data.access_token), 200)
+  })
+}
 
 t.test('a connection that breaks behind the answer of the provider costs nothing', async (t) => {
   const first = await signedIn()
