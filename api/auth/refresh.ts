@@ -45,7 +45,7 @@ const WAIT_MS = 8000
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
-/** How long an answer stays in memory alone while the database is away, which is not longer for a failover. */
+/** For how long the process tries to keep an answer while the database is away: a failover takes less. */
 const KEEP_WITHIN_MS = 45_000
 
 /**
@@ -202,7 +202,7 @@ async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefin
   const sealed = sealReply(token, reply)
   const keep = e.kept ? replaceAnswer : keepAnswer
   const kept = () => deps.db.inTransaction({}, (tx) => keep(tx, hash, sealed, knownForOf(reply)))
-  // The client has its 503 before that. The answer is also kept after the lease.
+  // After five seconds the client has its 503. The answer is also kept once the lease has ended.
   e.isKept = await insistently(kept, performance.now() + KEEP_WITHIN_MS).then(
     () => true,
     (cause: unknown) => {
