@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { errors } from 'jose'
 import { type Id, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
@@ -35,7 +34,7 @@ import { hashOfToken, openReply, sealReply } from './refresh-reply.ts'
 import type { Tokens } from './session.ts'
 import { endSession, insertSessionByRefresh, lockUser, renewSession } from './session-queries.ts'
 import { record } from './users.ts'
-import { type Claims, refreshRefused } from './verify-token.ts'
+import { type Claims, isTooOld, refreshRefused } from './verify-token.ts'
 
 /** The first pause of a request that waits for another one. Each is twice as long as the one before, up to a second. */
 const LOOK_AGAIN_MS = 50
@@ -46,6 +45,8 @@ const WAIT_MS = 8000
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
+/** For how long the process tries to keep an answer while the database is away: a failover takes less. */
+const KEEP_WITHIN_MS = 45_000
 
 /**
  * Exchanges a refresh token for new tokens. Of several requests with the same token one asks the identity provider, and
@@ -170,10 +171,8 @@ async function carriedThrough(e: Exchange): Promise<Tokens | undefined> {
     return refuseEnded(e, kept?.refresh_token ?? token, owner)
   }
   if (kept) {
-    const claims = await claimsOf(deps, kept).catch((error: unknown) => {
-      if (isExpired(error)) return undefined
-      throw error
-    })
+    // Of one that has expired, the refresh token alone is of use.
+    const claims = isTooOld(kept.access_token, deps.verifier) ? undefined : await claimsOf(deps, kept)
     e.isKept = claims !== undefined
     if (claims) return recorded(e, later(kept, deps.verifier.clock.now().getTime() / 1000 - claims.issuedAt), claims)
   }
@@ -202,7 +201,9 @@ async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefin
   failpoint('refresh.exchanged')
   const sealed = sealReply(token, reply)
   const keep = e.kept ? replaceAnswer : keepAnswer
-  e.isKept = await insistently(() => deps.db.inTransaction({}, (tx) => keep(tx, hash, sealed, knownForOf(reply)))).then(
+  const kept = () => deps.db.inTransaction({}, (tx) => keep(tx, hash, sealed, knownForOf(reply)))
+  // After five seconds the client has its 503. The answer is also kept once the lease has ended.
+  e.isKept = await insistently(kept, performance.now() + KEEP_WITHIN_MS).then(
     () => true,
     (cause: unknown) => {
       deps.log.error({ err: cause }, 'could not keep new tokens that are not recorded yet')
@@ -225,25 +226,22 @@ async function recorded(e: Exchange, reply: TokenReply, claims: Claims): Promise
   return outcome
 }
 
-/** The provider has used the token up: a connection that breaks now must not cost the session. */
-async function insistently<T>(work: () => Promise<T>): Promise<T> {
+/** The provider has used the token up: a connection that breaks now must not cost the session. At least three tries. */
+async function insistently<T>(work: () => Promise<T>, until = 0): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {
       return await work()
     } catch (error) {
-      if (error instanceof Problem || tried === TRIES) throw error
-      await sleep(tried * TRY_AGAIN_MS)
+      if (error instanceof Problem || (tried >= TRIES && performance.now() > until)) throw error
+      await sleep(Math.min(tried * TRY_AGAIN_MS, MAX_PAUSE_MS))
     }
   }
 }
 
-/** That the access token of an answer that was kept has expired meanwhile. */
-function isExpired(error: unknown): boolean {
-  if (error instanceof errors.JWTExpired) return true
-  return error instanceof Error && isExpired(error.cause)
-}
+/** That no client waits for the answer, which is kept: it was told to come again, or has closed its connection. */
+const isLeft = ({ isLate, isKept, context }: Exchange) => isKept === true && (isLate === true || context.signal.aborted)
 
-/** Undoes a transaction whose client was told to come again meanwhile. */
+/** Undoes a transaction whose client waits no longer. */
 class CameLate extends Error {}
 
 function keptIfLate(error: unknown): 'kept' {
@@ -258,7 +256,7 @@ async function take(
   claims: Claims,
 ): Promise<Tokens | 'late' | 'kept' | { endedOf: { userId: Uuid; sessionId: Uuid | null } }> {
   // The time in which the answer is given again begins when a client gets it: the one that asked may come hours later.
-  if (e.isLate && e.isKept) return 'kept'
+  if (isLeft(e)) return 'kept'
   const { deps, context, token, hash, owner } = e
   const known = await findRefreshToken(tx, hash, true)
   // This request took longer than its lease, and another one has asked, too: one of them has used the token up.
@@ -287,7 +285,7 @@ async function take(
   }
   await insertAudit(tx, entry(context, 'TOKEN_REFRESH', { userId, sessionId }, 'success'))
   // It may have waited for the session for long.
-  if (e.isLate && e.isKept) throw new CameLate()
+  if (isLeft(e)) throw new CameLate()
   return tokens
 }
 

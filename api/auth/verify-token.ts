@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { errors, type JWTPayload, jwtVerify } from 'jose'
+import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
@@ -123,7 +123,18 @@ function claimsOf(payload: JWTPayload, { issuer, rolesClaim }: VerifierOptions):
     sid: named.sid,
     authTime: named.authTime,
     issuedAt,
-    validUntil: Math.min(payload.exp ?? 0, issuedAt + OLDEST) + TOLERANCE,
+    validUntil: validUntilOf(payload),
+  }
+}
+
+const validUntilOf = ({ exp = 0, iat = 0 }: JWTPayload) => Math.min(exp, iat + OLDEST) + TOLERANCE
+
+/** Whether the token is too old, whatever else may be wrong with it: its key may not be published any more. */
+export function isTooOld(token: string, { clock }: Pick<VerifierOptions, 'clock'>): boolean {
+  try {
+    return validUntilOf(decodeJwt(token)) <= clock.now().getTime() / 1000
+  } catch {
+    return false
   }
 }
 

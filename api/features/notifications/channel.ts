@@ -14,7 +14,8 @@ export type Outcome =
   | { is: 'sent' }
   /**
    * Temporary: retried by the schedule of the channel. `of` names what refused where that is not this message alone: all
-   * deliveries of the destination, or of the service behind it (`ChannelPart.services`), wait.
+   * deliveries of the destination, or of the service behind it (`ChannelPart.services`), wait. With `of` and
+   * `wasSent: false`, what it names could not be reached: the attempt does not count.
    */
   | { is: 'later'; afterSeconds?: number; of?: 'destination' | 'service'; wasSent?: false; reason: string }
   /** Final for this destination. */

@@ -75,6 +75,11 @@ export function nextOf(outcome: Outcome, attempt: Attempt): Next {
       return { ...stays, state: 'pending', attempts: attempts - 1, pausesChannel: true, endsPauses: false }
     case 'later': {
       const askedSeconds = Math.min(outcome.afterSeconds ?? 0, MAX_PATIENCE_SECONDS)
+      if (outcome.of !== undefined && outcome.wasSent === false) {
+        // What could not be reached rests, up to a quarter of an hour. An outage of hours must not use up the schedule.
+        const rests = { ...stays, attempts: attempts - 1, askedSeconds, pauses: outcome.of, endsPauses: false }
+        return { ...rests, state: 'pending', afterSeconds: Math.max(attempt.schedule[0] ?? 0, askedSeconds) }
+      }
       // What was not sent says nothing of the receiver.
       const endsPauses = outcome.of === undefined && outcome.wasSent !== false
       const next = byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses })

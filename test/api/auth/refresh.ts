@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { PoolClient } from 'pg'
 import t, { type Test } from 'tap'
 import { openRefusals } from '../../../api/audit/refusals.ts'
 import { openExchanges } from '../../../api/auth/exchanges.ts'
@@ -50,6 +51,20 @@ const later = (token: string) =>
   ])
 const leaseIsOver = (token: string) =>
   admin.query(`update refresh_tokens set refreshing_until = now() where hash = $1`, [hashOfToken(token)])
+const stateOf = async (token: string) =>
+  (
+    await admin.query(
+      'select used_at is not null as "isUsed", reply is not null as "isKept" from refresh_tokens where hash = $1',
+      [hashOfToken(token)],
+    )
+  ).rows[0]
+/** The connection that waits for a lock of this one. */
+const waitingFor = async (holder: PoolClient): Promise<number | undefined> =>
+  (
+    await holder.query(
+      `select pid from pg_stat_activity where wait_event_type = 'Lock' and pg_backend_pid() = any(pg_blocking_pids(pid))`,
+    )
+  ).rows[0]?.pid
 const audited = async (sessionId: string) =>
   (
     await admin.query(`select action, result, details from audit_log where resource_id = $1 order by occurred_at, id`, [
@@ -298,7 +313,8 @@ t.test('a replica that dies behind the answer of the provider: another one recor
   t.equal((await refresh(json.data.refresh_token)).status, 200)
 })
 
-t.test('an answer that was kept until its access token expired is exchanged in its turn', async (t) => {
+/** A token whose answer a replica has kept that died so long ago, and what the answer holds. */
+async function keptSince(seconds: number) {
   let age = 0
   const first = await signedIn({
     claims: () => {
@@ -306,8 +322,7 @@ t.test('an answer that was kept until its access token expired is exchanged in i
       return Object.defineProperties({ sid }, { iat: { enumerable: true, get: iat } })
     },
   })
-  age = 3600
-  // As by a replica that died an hour ago.
+  age = seconds
   const answer = await fetch(identity.tokenUrl, {
     method: 'POST',
     body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: first.refresh_token }),
@@ -318,11 +333,26 @@ t.test('an answer that was kept until its access token expired is exchanged in i
     hashOfToken(first.refresh_token),
     sealReply(first.refresh_token, kept),
   ])
-  const { status, json } = await refresh(first.refresh_token)
-  t.equal(status, 200)
-  t.notOk([first.refresh_token, kept.refresh_token].includes(json.data.refresh_token))
-  t.equal(await me(json.data.access_token), 200)
-})
+  return { first, kept }
+}
+
+const AGES: [string, number, boolean][] = [
+  ['its access token expired', 3600, false],
+  ['its access token expired and the provider withdrew the key', 2 * 86_400, true],
+]
+for (const [until, seconds, isKeyGone] of AGES) {
+  t.test(`an answer that was kept until ${until} is exchanged in its turn`, async (t) => {
+    const { first, kept } = await keptSince(seconds)
+    if (isKeyGone) {
+      await identity.rotate(false)
+      t.equal(await me((await signedIn()).access_token), 200, 'the server has the new keys')
+    }
+    const { status, json } = await refresh(first.refresh_token)
+    t.equal(status, 200)
+    t.notOk([first.refresh_token, kept.refresh_token].includes(json.data.refresh_token))
+    t.equal(await me(json.data.access_token), 200)
+  })
+}
 
 t.test('a connection that breaks behind the answer of the provider costs nothing', async (t) => {
   const first = await signedIn()
@@ -330,14 +360,8 @@ t.test('a connection that breaks behind the answer of the provider costs nothing
   await held.query('begin')
   await held.query('select 1 from sessions where id = $1 for update', [uuidOf('session', first.session_id)])
   const renewing = refresh(first.refresh_token)
-  const waiting = async () =>
-    (
-      await held.query(
-        `select pid from pg_stat_activity where wait_event_type = 'Lock' and pg_backend_pid() = any(pg_blocking_pids(pid))`,
-      )
-    ).rows[0]?.pid
-  await eventually('it to wait', async () => (await waiting()) !== undefined)
-  await held.query('select pg_terminate_backend($1)', [await waiting()])
+  await eventually('it to wait', async () => (await waitingFor(held)) !== undefined)
+  await held.query('select pg_terminate_backend($1)', [await waitingFor(held)])
   await held.query('rollback')
   held.release()
   const { status, json } = await renewing
@@ -345,6 +369,38 @@ t.test('a connection that breaks behind the answer of the provider costs nothing
   t.equal(identity.exchanges(), asked + 1)
   t.equal(await me(json.data.access_token), 200)
 })
+
+t.test(
+  'a database that is away when the provider answers, for longer than three tries, costs no session',
+  async (t) => {
+    let refused = Number.NaN
+    const db: Database = {
+      ...database.db,
+      async inTransaction(scope, work) {
+        if (refused < 4) throw Object.assign(new Error(`${++refused} times in vain`), { code: 'ECONNREFUSED' })
+        return database.db.inTransaction(scope, work)
+      },
+    }
+    const replica = await hurried(t, { db, answerMs: 20 })
+    const [first, asked, held] = [await signedIn(), identity.exchanges(), Promise.withResolvers<void>()]
+    identity.hold(held.promise)
+    const renewing = t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+    await eventually('the question', () => identity.exchanges() > asked)
+    refused = 0
+    // Longer than its lease lasts.
+    await leaseIsOver(first.refresh_token)
+    held.resolve()
+    identity.hold(undefined)
+    await renewing
+    await replica.close(60_000)
+    t.equal(refused, 4)
+    t.strictSame(await stateOf(first.refresh_token), { isUsed: false, isKept: true })
+    const { status, json } = await refresh(first.refresh_token)
+    t.equal(status, 200)
+    t.equal(identity.exchanges(), asked + 1, 'the provider is not asked again')
+    t.equal((await refresh(json.data.refresh_token)).status, 200)
+  },
+)
 
 t.test('new tokens that cannot be verified yet are not lost', async (t) => {
   const third = await startApiOn(t, { database, identity, settings })
@@ -469,14 +525,15 @@ t.test('who waits for a replica that has died is told to come again', async (t) 
 })
 
 /** A replica whose clients wait only a moment for an answer, and that asks about few tokens at once. */
-async function hurried(t: Test, { db = database.db, ...limits }: { db?: Database; answerMs?: number; most?: number }) {
+async function hurried(t: Test, o: { db?: Database; signal?: AbortSignal; answerMs?: number; most?: number }) {
+  const { db = database.db, signal = new AbortController().signal, ...limits } = o
   const { log } = readableLog()
   const auth = openAuth({ config: other.config, db: database.db, log, clock: systemClock })
   await auth.keys.start()
   const [refusals, exchanges] = [openRefusals({ db: database.db, log }), openExchanges({ log, ...limits })]
   const context: Context = {
     ...{ requestId: `req_${randomUUID()}`, clientRequestId: null, ip: '127.0.0.1', userAgent: null, traceparent: null },
-    ...{ personalData: testPersonalData(db), signal: new AbortController().signal, log },
+    ...{ personalData: testPersonalData(db), signal, log },
     decided() {},
     remember: async () => {},
   }
@@ -583,6 +640,59 @@ t.test('an answer that comes late because its session is locked is kept as well'
     hashOfToken(first.refresh_token),
   ])
   t.strictSame(rows, [{ used_at: null, kept: true }])
+  t.equal((await refresh(first.refresh_token)).status, 200)
+})
+
+/** As of a connection that its client closes. */
+const closedBy = (client: AbortController) => client.abort(new Error('the client disconnected'))
+
+t.test(
+  'an answer whose client has gone away is kept until a client gets it, and from then on its 90 seconds count',
+  async (t) => {
+    const [first, client] = [await signedIn(), new AbortController()]
+    const replica = await hurried(t, { signal: client.signal })
+    const [asked, held] = [identity.exchanges(), Promise.withResolvers<void>()]
+    identity.hold(held.promise)
+    const renewing = t.rejects(replica.refresh(first.refresh_token), /disconnected/)
+    await eventually('the question', () => identity.exchanges() > asked)
+    closedBy(client)
+    held.resolve()
+    identity.hold(undefined)
+    await renewing
+    t.strictSame(await stateOf(first.refresh_token), { isUsed: false, isKept: true })
+    const { status, json } = await refresh(first.refresh_token)
+    t.equal(status, 200)
+    t.equal(identity.exchanges(), asked + 1, 'the provider is not asked again')
+    t.equal(await me(json.data.access_token), 200)
+    t.strictSame(await stateOf(first.refresh_token), { isUsed: true, isKept: true })
+    const again = await refresh(first.refresh_token, other.port)
+    t.equal(again.json.data.refresh_token, json.data.refresh_token, 'all get the same tokens')
+    await later(first.refresh_token)
+    t.equal((await refresh(first.refresh_token)).status, 401)
+    t.equal((await refresh(json.data.refresh_token)).status, 401)
+    t.match(
+      (await audited(first.session_id)).find(({ action }) => action === 'SESSION_REVOKE'),
+      { details: { reason: 'refresh_token_reused' } },
+    )
+  },
+)
+
+t.test('a client that goes away while its session is locked leaves the answer as well', async (t) => {
+  const [first, client] = [await signedIn(), new AbortController()]
+  const replica = await hurried(t, { signal: client.signal })
+  const lock = { text: 'select from sessions where id = $1 for update', values: [uuidOf('session', first.session_id)] }
+  let renewing: Promise<unknown> | undefined
+  await whileHeld(database, lock, async (holder) => {
+    renewing = t.rejects(replica.refresh(first.refresh_token), /disconnected/)
+    await eventually('it to wait', async () => (await waitingFor(holder)) !== undefined)
+    closedBy(client)
+  })
+  await renewing
+  t.strictSame(await stateOf(first.refresh_token), { isUsed: false, isKept: true })
+  t.match(
+    (await audited(first.session_id)).map(({ action }) => action),
+    ['LOGIN'],
+  )
   t.equal((await refresh(first.refresh_token)).status, 200)
 })
 

@@ -1,6 +1,7 @@
 import { createSign } from 'node:crypto'
 import * as z from 'zod'
 import type { Guard } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
+import { safeMessage } from '../../../../lib/runtime/log-error.ts'
 import type { ServiceAccount } from './settings.ts'
 
 const SCOPE = 'https://www.googleapis.com/auth/firebase.messaging'
@@ -11,8 +12,17 @@ const MARGIN_SECONDS = 300
 
 const Reply = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() })
 
+/** FCM was not asked: the token service gives no token, or cannot be reached. */
+export class NoAccessToken extends Error {
+  override readonly name = 'NoAccessToken'
+  constructor(cause: unknown) {
+    const { code } = cause as { code?: unknown }
+    super(`no access token: ${typeof code === 'string' ? code : safeMessage(cause)}`)
+  }
+}
+
 export interface AccessTokens {
-  /** Rejects where the token service gives none. */
+  /** Rejects with NoAccessToken. */
   get(): Promise<string>
   /** After the API refused this token. */
   forget(token: string): void
@@ -29,7 +39,7 @@ export function accessTokens(guard: Guard, account: ServiceAccount, now: () => n
     // Without the signal of a message: others wait for the same token.
     const answer = await guard.ask(account.token_uri, { method: 'POST', headers, body })
     const reply = answer.status === 200 ? Reply.safeParse(parsed(answer.body)) : undefined
-    if (!reply?.success) throw new Error(`no access token: the token service answered ${answer.status}`)
+    if (!reply?.success) throw new Error(`the token service answered ${answer.status}`)
     const { access_token: token, expires_in: lasts } = reply.data
     known = { token, endsAt: now() + (lasts - MARGIN_SECONDS) * 1000 }
     return token
@@ -41,7 +51,7 @@ export function accessTokens(guard: Guard, account: ServiceAccount, now: () => n
       coming ??= fetchToken().finally(() => {
         coming = undefined
       })
-      return coming
+      return coming.catch((cause: unknown) => Promise.reject(new NoAccessToken(cause)))
     },
     forget(token) {
       if (known?.token === token) known = undefined

@@ -2,6 +2,7 @@ import { type GuardOptions, openGuard, RefusedAddress } from '../../../../lib/ru
 import type { GuardSettings } from '../../../../lib/runtime/guarded-http/settings.ts'
 import { safeMessage } from '../../../../lib/runtime/log-error.ts'
 import { type ChannelDeps, type ChannelPart, notRead, type Outcome } from '../channel.ts'
+import { NoAccessToken } from './access-token.ts'
 import { fcmSender } from './fcm.ts'
 import { type PushMessage, pushMessageOf } from './message.ts'
 import { type DeviceRow, devicesOf, dropDevice, findDevice, isOfKind } from './queries.ts'
@@ -50,8 +51,8 @@ export function pushPart(
               if (!device || device.userId !== message.recipient.userId) {
                 return { is: 'refused', reason: 'the user does not have the device any more' }
               }
-              const outcome =
-                (await send[device.kind]?.(pushMessageOf(message), device, signal).catch(failed)) ?? NOT_CONFIGURED
+              const sent = send[device.kind]?.(pushMessageOf(message), device, signal)
+              const outcome = (await sent?.catch((error: unknown) => failed(error, device.kind))) ?? NOT_CONFIGURED
               if (outcome.is === 'gone') await db.inTransaction({}, (tx) => dropDevice(tx, device))
               return outcome
             },
@@ -61,11 +62,23 @@ export function pushPart(
 
 const NOT_CONFIGURED: Outcome = { is: 'refused', reason: 'the push service of the device is not configured' }
 
-/** Not `unknown`: a message that arrived is replaced by its repetition. */
-function failed(error: unknown): Outcome {
+/** Not `unknown`: a message that arrived is replaced by its repetition. Only an answer tells that the service works. */
+function failed(error: unknown, kind: DeviceRow['kind']): Outcome {
   if (error instanceof RefusedAddress) return { is: 'refused', reason: `the address of the device ${error.message}` }
-  const code = (error as { code?: unknown }).code
-  return { is: 'later', reason: typeof code === 'string' ? `no answer: ${code}` : safeMessage(error).slice(0, 200) }
+  const { code } = error as { code?: unknown }
+  return {
+    is: 'later',
+    of: kind === 'fcm' ? 'service' : 'destination',
+    ...((error instanceof NoAccessToken || isUnconnected(error)) && { wasSent: false }),
+    reason: typeof code === 'string' ? `no answer: ${code}` : safeMessage(error).slice(0, 200),
+  }
+}
+
+/** That the name has given no address, or that none of its addresses could be reached. */
+function isUnconnected(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.every(isUnconnected)
+  const { syscall } = error as { syscall?: unknown }
+  return typeof syscall === 'string' && (syscall === 'connect' || syscall.startsWith('query'))
 }
 
 function webPush(settings: PushSettings & GuardSettings, options: GuardOptions): { webpush?: Send } {

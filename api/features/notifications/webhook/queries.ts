@@ -97,17 +97,21 @@ const changeOf = async (tx: Tx, orgId: Uuid, set: Changes): Promise<boolean> =>
   ((await update(tx).set(set).where(eq(webhooks.orgId, orgId))).rowCount ?? 0) > 0
 
 /**
- * The earlier secret signs too for `overlapHours`. So does the one before it, while it still signs: the receiver may have either.
+ * The earlier secret signs too for `overlapHours`. So do those before it, while they still sign: the receiver may have any of
+ * them. Four at most, each being a signature of every request; the receiver least probably has one in between.
  * Returns whether there is a webhook.
  */
 export const replaceSecret = (tx: Tx, orgId: Uuid, o: { secret: string; overlapHours: number }): Promise<boolean> =>
   changeOf(tx, orgId, {
     secret: o.secret,
-    previousSecret: sql`case when ${signsStill(o)} then ${webhooks.secret} || ' ' || split_part(${webhooks.previousSecret}, ' ', 1)
-      else ${webhooks.secret} end`,
+    previousSecret: sql`case when not coalesce(${signsStill(o)}, false) then ${webhooks.secret}
+      when cardinality(${EARLIER}) <= 4 then array_to_string(${EARLIER}, ' ')
+      else array_to_string((${EARLIER})[:2] || (${EARLIER})[4:], ' ') end`,
     previousEndsAt: sql`case when ${signsStill(o)} then greatest(${webhooks.previousEndsAt}, ${inHours(o)}) else ${inHours(o)} end`,
   })
 
+/** The newest first. */
+const EARLIER = sql`string_to_array(${webhooks.secret} || ' ' || ${webhooks.previousSecret}, ' ')`
 const inHours = ({ overlapHours }: { overlapHours: number }) => sql`now() + make_interval(hours => ${overlapHours})`
 const signsStill = ({ overlapHours }: { overlapHours: number }) =>
   sql`(${webhooks.previousEndsAt} > now() and ${overlapHours}::integer > 0)`

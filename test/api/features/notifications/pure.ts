@@ -56,6 +56,13 @@ const OUTCOMES: [string, Outcome, number, boolean, Partial<Next>][] = [
   ],
   ['later, of this message', { is: 'later', reason }, 1, false, { pauses: undefined, endsPauses: true }],
   ['later, as nothing was sent', { is: 'later', wasSent: false, reason }, 1, false, { endsPauses: false }],
+  [
+    'later, as the service could not be reached',
+    { is: 'later', of: 'service', wasSent: false, reason },
+    3,
+    false,
+    { state: 'pending', attempts: 2, afterSeconds: 60, pauses: 'service', endsPauses: false },
+  ],
   ['unknown, of a receiver that rested', { is: 'unknown', reason }, 1, false, { endsPauses: false }],
   ['unknown, twice', { is: 'unknown', reason }, 2, true, { state: 'uncertain' }],
   ['paused', { is: 'paused', reason }, 1, false, { state: 'pending', attempts: 0, pausesChannel: true }],

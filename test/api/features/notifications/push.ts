@@ -311,6 +311,58 @@ t.test('while FCM rests, all apps wait after one look, and browsers and mails do
   await world.rowsOf(`delete from notification_pauses where receiver = 'fcm'`)
 })
 
+t.test('what cannot be reached rests, and what was not sent there is no attempt', async (t) => {
+  const away = () => Promise.reject(Object.assign(new Error('queryA'), { code: 'ETIMEOUT', syscall: 'queryA' }))
+  const nameless = { ...options, resolve: away, fcmOrigin: 'https://fcm.example.org' }
+  const hosts = { ...settings, PUSH_HOSTS: ['127.0.0.1', 'push.example.org'] }
+  const user = await world.person()
+  const app = await aDevice(user.id, { kind: 'fcm', address: 'token:away' })
+  const keys = aBrowser().keys
+  const [unknown, closed, silent] = await Promise.all(
+    ['https://push.example.org/1', 'https://127.0.0.1/push/1', receiver.url('/push/silent')].map((address) =>
+      aDevice(user.id, { kind: 'webpush', address, keys }),
+    ),
+  )
+  const outcome = (id: string | undefined, of: object = nameless) =>
+    pushPart({ settings: hosts, db }, of).channel?.send(
+      rendered({ recipient: { userId: user.id, email: null, phoneNumber: null } }),
+      { address: id ?? '', attempt: 1 },
+      new AbortController().signal,
+    )
+  receiver.be(({ path }, response) => {
+    if (path === '/token') response.end(JSON.stringify({ access_token: 'at', expires_in: 3600 }))
+    else response.destroy()
+  })
+  const unsent = { is: 'later', wasSent: false }
+  t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: 'no answer: ETIMEOUT' })
+  t.strictSame(await outcome(unknown), { ...unsent, of: 'destination', reason: 'no answer: ETIMEOUT' })
+  t.strictSame(await outcome(closed), { ...unsent, of: 'destination', reason: 'no answer: ECONNREFUSED' })
+  // It may have been sent.
+  t.strictSame(await outcome(silent), { is: 'later', of: 'destination', reason: 'no answer: ECONNRESET' })
+  t.strictSame(await outcome(app, options), { is: 'later', of: 'service', reason: 'no answer: ECONNRESET' })
+  receiver.be(502)
+  const noToken = 'no access token: the token service answered 502'
+  t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: noToken })
+})
+
+t.test('without an access token FCM rests, and a message outlasts its schedule', async (t) => {
+  receiver.be(502)
+  const worker = notifying(t, database, [pushPart({ settings, db }, { ...options, schedule: [] })])
+  const user = await world.person()
+  const device = await aDevice(user.id, { kind: 'fcm', address: 'token:waits' })
+  await world.consume(worker, [world.due(await world.invitation({ userId: user.id }))])
+  const rests = () => world.rowsOf(`select reason from notification_pauses where receiver = 'fcm'`)
+  await eventually('the rest', async () => (await rests()).length > 0)
+  t.strictSame(await rests(), [{ reason: 'no access token: the token service answered 502' }])
+  t.match(await world.deliveries(device), [{ state: 'pending', attempts: 0 }])
+  receiver.be((_, response) => response.end('{"access_token":"at","expires_in":3600}'))
+  await world.rowsOf(`update notification_pauses set paused_until = now() where receiver = 'fcm'`)
+  await world.rowsOf(`update notification_deliveries set next_attempt_at = now() where destination = $1`, [device])
+  worker.wake()
+  await settled(device, 'sent')
+  t.strictSame(await rests(), [], 'its answer ends the rest')
+})
+
 t.test('one access token serves all until shortly before its end', async (t) => {
   let [tokens, now] = [0, Date.now()]
   receiver.be((_, response) => {

@@ -356,12 +356,19 @@ t.test('a secret is shown once, and the earlier one signs until its end', async 
   await world.ended('sent', 2)
   const three = world.mine()[1]
   for (const secret of [world.secret, rotated.secret, again.secret]) t.ok(three && verified(secret, three))
-  const urgent = (await hook(world.org, 'rotate', '--overlap', '0')).out
+  const more = []
+  for (let times = 0; times < 3; times++) more.push((await hook(world.org, 'rotate')).out)
   await world.consume(world.worker, [world.due(await world.invitation())])
   await world.ended('sent', 3)
-  const alone = world.mine()[2]
+  const many = world.mine()[2]
+  for (const { secret } of [world, rotated, ...more]) t.ok(many && verified(secret, many))
+  t.throws(() => many && verified(again.secret, many), 'one in between is dropped: at most five sign')
+  const urgent = (await hook(world.org, 'rotate', '--overlap', '0')).out
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await world.ended('sent', 4)
+  const alone = world.mine()[3]
   t.ok(alone && verified(urgent.secret, alone))
-  for (const { secret } of [world, rotated, again]) t.throws(() => alone && verified(secret, alone))
+  for (const { secret } of [world, rotated, again, ...more]) t.throws(() => alone && verified(secret, alone))
 })
 
 t.test('mistakes of administrators are said', async (t) => {
