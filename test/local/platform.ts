@@ -59,6 +59,7 @@ t.test('the first start', async (t: Test) => {
   // As an earlier version left it, or a copy made by hand.
   await mkdir(join(folder, 'objects/objects/org'), { recursive: true })
   await writeFile(join(folder, 'objects/objects/org/x~object'), 'private', { mode: 0o644 })
+  await chmod(join(folder, 'objects/objects/org'), 0o600)
   await chmod(folder, 0o755)
   // One of the two tracks is made here.
   await withSampleMusic(folder)
@@ -70,6 +71,7 @@ t.test('the first start', async (t: Test) => {
   await t.test('keeps what it writes, and what was there, from other users', async (t) => {
     t.equal((await stat(join(folder, 'demo.json'))).mode & 0o777, 0o600)
     t.strictSame(await readableByOthers(folder), [])
+    t.equal((await stat(join(folder, 'objects/objects/org'))).mode & 0o777, 0o700, 'and makes all of it usable')
   })
 
   await t.test('every address of demo.json answers', async (t) => {
