@@ -153,10 +153,18 @@ const fatally = (o: PlatformOptions, logs: LogFile) => (error: Error) => {
   o.onFatal?.(error)
 }
 
-/** Uses the server of `DATABASE_URL` if it is set; otherwise starts one in the folder. */
+/**
+ * Uses the database of `KEEPSAKE_DATABASE_URL` if it is set; otherwise starts a server in the folder. Not `DATABASE_URL`,
+ * which administrators set for the command line: this platform would work on the rows of another one, whose files it does
+ * not have.
+ */
 async function startDatabase(o: PlatformOptions, logs: LogFile, onStop: OnStop): Promise<string> {
-  const given = process.env['DATABASE_URL']
+  const given = process.env['KEEPSAKE_DATABASE_URL']
   if (given) return given
+  if (process.env['DATABASE_URL'])
+    o.onNotice?.(
+      `DATABASE_URL is ignored: the database is in ${o.folder}. KEEPSAKE_DATABASE_URL would name another one.`,
+    )
   const postgres = await startEmbeddedPostgres({
     dataDir: join(o.folder, 'postgres'),
     log: logs.of('postgres'),

@@ -65,8 +65,16 @@ t.test('the first start', async (t: Test) => {
   await withSampleMusic(folder)
   await rm(join(folder, 'samples/evening-lights.m4a'))
   // Outside the platform's folder, which the programs of Jobs do not see.
-  const platform = startProcess(t, folder, { PATH: await slowEncoderPath(t.testdir(), 0.01) })
+  const platform = startProcess(t, folder, {
+    // As in the shell of an administrator of another installation.
+    DATABASE_URL: 'postgres://keepsake@127.0.0.1:1/keepsake',
+    PATH: await slowEncoderPath(t.testdir(), 0.01),
+  })
   first = await platform.ready()
+
+  await t.test('uses no database that the command line is meant for, and says so', async (t) => {
+    t.match(platform.output(), /^DATABASE_URL is ignored: .*KEEPSAKE_DATABASE_URL/m)
+  })
 
   await t.test('keeps what it writes, and what was there, from other users', async (t) => {
     t.equal((await stat(join(folder, 'demo.json'))).mode & 0o777, 0o600)

