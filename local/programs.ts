@@ -169,6 +169,7 @@ async function startDatabase(o: PlatformOptions, logs: LogFile, onStop: OnStop):
     dataDir: join(o.folder, 'postgres'),
     log: logs.of('postgres'),
     fast: o.fastDatabase ?? false,
+    onFatal: fatally(o, logs),
   })
   onStop('Postgres', () => postgres.stop())
   return postgres.url

@@ -8,6 +8,7 @@ import * as z from 'zod'
 import { checkStream } from '../../local/demo/check-stream.ts'
 import { type Client, signIn as clientOf, untilConverted, upload } from '../../local/demo/client.ts'
 import type { Demo } from '../../local/demo-file.ts'
+import { waitForExit } from '../../local/process-table.ts'
 import { clip } from '../support/clips.ts'
 import { eventually } from '../support/eventually.ts'
 import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
@@ -188,6 +189,16 @@ t.test('after kill -9 it starts again, with the same people, passwords, tokens a
   for (const name of ['objects', 'jobs', 'cluster', 'postgres']) {
     t.strictSame(await readableByOthers(join(folder, name)), [], name)
   }
+
+  await t.test('a database server that is killed is started again, and everything goes on', async (t) => {
+    const [pid = ''] = (await readFile(join(folder, 'postgres/postmaster.pid'), 'utf8')).split('\n')
+    process.kill(Number(pid), 'SIGKILL')
+    t.ok(await waitForExit(Number(pid), 60_000))
+    const list = () => call(demo, `/api/media/${org}`, { token: session.access_token })
+    await eventually('the API with its database', async () => (await list()).status === 200, 120_000, 50)
+    for (const url of [`${demo.base_url}/health`, `${demo.worker_url}/readyz`])
+      await eventually(url, async () => (await reaches(url)) === 200, 120_000, 50)
+  })
 
   await t.test('stops at a signal, all of it, and leaves no process', async (t) => {
     platform.child.kill('SIGINT')
