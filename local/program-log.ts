@@ -19,9 +19,18 @@ export function openLogFile(folder: string, level: string): LogFile {
   if (size > ROTATE_AT_BYTES) renameSync(path, `${path}.1`)
   const fd = openSync(path, 'a', 0o600)
   let isOpen = true
+  let isFailing = false
   const write = (lines: string) => {
     // By then another file may have the number of the descriptor.
-    if (isOpen) appendFileSync(fd, lines)
+    if (!isOpen) return
+    try {
+      appendFileSync(fd, lines)
+      isFailing = false
+    } catch (error) {
+      // A full disk must not end the platform: the lines are dropped. Standard error may be on another disk, or a terminal.
+      if (!isFailing) console.error(`Lines are missing in ${path}: ${(error as Error).message}`)
+      isFailing = true
+    }
   }
   return {
     path,

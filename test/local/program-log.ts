@@ -1,4 +1,4 @@
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
@@ -24,4 +24,20 @@ t.test('the last line before the end is in the file, and a line after it is in n
   )
   t.equal(lines.length, 1)
   t.equal(readFileSync(other, 'utf8'), '')
+})
+
+t.test('lines for which the disk has no space are dropped, and standard error says so once', async (t) => {
+  const folder = t.testdir()
+  symlinkSync('/dev/full', join(folder, 'keepsake.log'))
+  const said = t.capture(console, 'error', () => {})
+  const logs = openLogFile(folder, 'info')
+  const log = logs.of('worker')
+  log.warn('written at once')
+  log.info('written at the end of the turn')
+  await setImmediate()
+  logs.close()
+  t.match(
+    said().map(({ args }) => args),
+    [[/^Lines are missing in .*keepsake\.log: ENOSPC/]],
+  )
 })
