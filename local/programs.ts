@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openDatabase } from '../api/db/db.ts'
-import { migrate } from '../api/db/migrate.ts'
+import { migrate, OtherHistory } from '../api/db/migrate.ts'
 import { RETENTION_POLICIES } from '../crds/retention-policy.ts'
 import { armFailpoint } from '../lib/runtime/failpoint.ts'
 import type { Lifecycle } from '../lib/runtime/lifecycle.ts'
@@ -59,7 +59,9 @@ export async function startPrograms(
 
   say('database')
   const database = await startDatabase(o, logs, onStop)
-  await migrate({ url: database, log: logs.of('migrate') })
+  await migrate({ url: database, log: logs.of('migrate') }).catch((error: unknown) => {
+    throw error instanceof OtherHistory ? madeByAnother(folder, error) : error
+  })
 
   say('identity provider')
   const dataDir = join(folder, 'identity')
@@ -131,6 +133,13 @@ export async function startPrograms(
   await writeDemo(folder, demo)
   return { demo, page }
 }
+
+/** There are no releases between which a folder could be moved: it belongs to the commits that continue its history. */
+const madeByAnother = (folder: string, cause: Error) =>
+  new Error(
+    `The database of ${folder} was made by another version of this repository, and this one cannot continue it. Check out the commit that made it, or begin a new folder (npm start -- --data FOLDER).\n${cause.message}`,
+    { cause },
+  )
 
 /** Before the worker: its sweep purges what has no policy. */
 async function startPolicies(o: PlatformOptions, cluster: LocalCluster, { logs, onStop }: Host): Promise<void> {

@@ -3,6 +3,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import pg from 'pg'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
 import { checkStream } from '../../local/demo/check-stream.ts'
@@ -10,6 +11,7 @@ import { type Client, signIn as clientOf, untilConverted, upload } from '../../l
 import type { Demo } from '../../local/demo-file.ts'
 import { waitForExit } from '../../local/process-table.ts'
 import { clip } from '../support/clips.ts'
+import { emptyDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
 import { readableByOthers } from '../support/rights.ts'
@@ -208,6 +210,19 @@ t.test('after kill -9 it starts again, with the same people, passwords, tokens a
     t.equal(await readDemo(folder), undefined)
     t.equal(await reaches(`${demo.base_url}/health`), 'nothing')
   })
+})
+
+t.test('a database that another version made is named, with what to do', async (t: Test) => {
+  const url = await emptyDatabase(t)
+  const owner = new pg.Client({ connectionString: url })
+  await owner.connect()
+  await owner.query(`create table schema_migrations (name text, checksum text, applied_at timestamptz);
+    insert into schema_migrations values ('0001_foundation.sql', 'of another past')`)
+  await owner.end()
+  const platform = startProcess(t, folder, { KEEPSAKE_DATABASE_URL: url })
+  t.equal(await platform.ended, 1)
+  t.match(platform.output(), `The database of ${folder} was made by another version of this repository`)
+  t.match(platform.output(), /begin a new folder[\s\S]*0001_foundation.sql was changed/)
 })
 
 /** All but what each run has of its own. */
