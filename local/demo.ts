@@ -77,6 +77,7 @@ async function start(out: Terminal, folder: string): Promise<Platform> {
     // A check may run beside `npm start`.
     usualPorts: !isCheck,
     onFatal: endAtOnce,
+    onNotice: (text) => out.say(text),
     onStatus: (text) => line.show(++step / steps, text),
   })
   // Since the start of this process.

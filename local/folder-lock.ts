@@ -19,19 +19,21 @@ export function lockFolder(folder: string): FolderLock {
   const file = new DatabaseSync(join(folder, 'lock'), { timeout: CONTEST_MS })
   try {
     file.exec('begin exclusive')
+    // For the error message below; the lock itself does not depend on it.
+    writeFileSync(holder, `${process.pid}\n`)
   } catch (cause) {
     file.close()
-    throw new Error(
-      `${folder} is in use by process ${readPid(holder)}: stop that one first, or choose another folder`,
-      {
-        cause,
-      },
-    )
+    const problem = isBusy(cause)
+      ? `is in use by process ${readPid(holder)}: stop that one first, or choose another folder`
+      : `cannot be locked: ${(cause as Error).message}`
+    throw new Error(`${folder} ${problem}`, { cause })
   }
-  // For the error message above; the lock itself does not depend on it.
-  writeFileSync(holder, `${process.pid}\n`)
   return { release: () => file.close() }
 }
+
+const SQLITE_BUSY = 5
+/** Not so of a full disk, or of a file that is no longer a database. The lowest byte is the code, the others its detail. */
+const isBusy = (error: unknown) => (((error as { errcode?: number }).errcode ?? 0) & 0xff) === SQLITE_BUSY
 
 function readPid(path: string): string {
   try {

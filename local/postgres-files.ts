@@ -22,7 +22,7 @@ export async function findBinaries(platform = process.platform, arch = process.a
     root = dirname(dirname(entry.resolve(name)))
   } catch (cause) {
     throw new Error(
-      `No embedded Postgres for ${platform} ${arch} (${name}). Set DATABASE_URL to a server of your own.`,
+      `No embedded Postgres for ${platform} ${arch} (${name}). Set KEEPSAKE_DATABASE_URL to a database of your own.`,
       {
         cause,
       },

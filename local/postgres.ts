@@ -24,6 +24,8 @@ export interface EmbeddedPostgresOptions {
   port?: number
   /** For tests: faster, and data is lost in a crash of the machine. */
   fast?: boolean
+  /** Has the server start again when it dies, and is called when it does not stay up. Without it, a dead one stays down. */
+  onFatal?: (error: Error) => void
   /** Another address to listen on besides 127.0.0.1. The caller adds its clients to pg_hba.conf. */
   listen?: string
   /** Binaries to use instead of the embedded ones, such as /usr/lib/postgresql/15/bin. */
@@ -63,14 +65,16 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   // Another program may take the port before the server binds it; then try another port.
   for (let attempt = 1; ; attempt++) {
     const port = options.port ?? (await freePort())
-    const child = launch([...wrap.command, ...mortal, binaries.postgres], { ...options, dataDir, port })
+    const start = () => launch([...wrap.command, ...mortal, binaries.postgres], { ...options, dataDir, port })
+    const child = start()
     try {
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
       await untilReady(child, url, options.log)
       await createDatabase(url)
       const at = (host: string) => `postgres://postgres:${password}@${host}:${port}/keepsake`
       const socketUrl = at(encodeURIComponent(socketFolder(options.fast, dataDir) || '127.0.0.1'))
-      return { url: at('127.0.0.1'), socketUrl, port, stop: () => stop(child) }
+      const kept = options.onFatal && keepUp(child, { ...options, dataDir, onFatal: options.onFatal, start, url })
+      return { url: at('127.0.0.1'), socketUrl, port, stop: kept?.stop ?? (() => stop(child)) }
     } catch (error) {
       // While this server ends, it would refuse the folder to the next one.
       await stop(child)
@@ -151,9 +155,82 @@ async function createDatabase(url: string): Promise<void> {
   }
 }
 
+/** How often the server may die or fail to start in a row, with pauses from a quarter of a second to eight seconds. */
+const MAX_FAILURES = 6
+const PAUSE_MS = 250
+/** A server that has been up for this long has not failed in a row with what came before. */
+const STEADY_MS = 60_000
+
+interface Kept {
+  dataDir: string
+  log: Log
+  fast?: boolean
+  start: () => ChildProcess
+  url: string
+  onFatal: (error: Error) => void
+}
+
+/**
+ * Starts the server again, at the same port, when it ends and was not asked to: killed by the kernel that lacks memory, or
+ * after a panic. The programs connect again. A pause also lets processes of the old server end, which stand in the way.
+ */
+function keepUp(first: ChildProcess, { dataDir, log, fast, start, url, onFatal }: Kept): { stop(): Promise<void> } {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let child = first
+
+  /** Resolves with what went wrong, once that server has ended. */
+  async function startAgain(): Promise<Error | undefined> {
+    try {
+      await stopPredecessor(dataDir, log)
+      if (signal.aborted) return undefined
+      child = start()
+      await untilReady(child, url, log)
+      return undefined
+    } catch (error) {
+      await stop(child)
+      return error as Error
+    }
+  }
+
+  async function keep(): Promise<void> {
+    let failure: Error | undefined
+    for (let failures = 0; ; failures++) {
+      const since = performance.now()
+      await exitOf(child)
+      if (signal.aborted) return
+      if (performance.now() - since > STEADY_MS) failures = 0
+      const cause = failure ?? endOf(child)
+      if (failures === MAX_FAILURES)
+        return onFatal(new Error(`The embedded Postgres does not stay up: ${cause.message}`, { cause }))
+      log.error({ err: cause }, 'embedded Postgres ended, starting it again')
+      await sleep((fast ? 1 : PAUSE_MS) * 2 ** failures, undefined, { signal }).catch(() => undefined)
+      failure = await startAgain()
+    }
+  }
+
+  const keeping = keep()
+  return {
+    async stop() {
+      stopping.abort()
+      await stop(child)
+      await keeping
+    },
+  }
+}
+
+const endOf = (child: ChildProcess) => new Error(`it ended with ${child.exitCode ?? child.signalCode}`)
+
+const hasEnded = (child: ChildProcess) =>
+  child.pid === undefined || child.exitCode !== null || child.signalCode !== null
+
+async function exitOf(child: ChildProcess): Promise<void> {
+  if (!hasEnded(child)) await new Promise<void>((done) => child.once('exit', () => done()))
+}
+
 async function stop(child: ChildProcess): Promise<void> {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
-  const gone = new Promise<void>((done) => child.once('exit', () => done()))
+  if (hasEnded(child)) return
+  const gone = exitOf(child)
   child.kill('SIGINT')
   const slow = setTimeout(() => child.kill('SIGQUIT'), 15_000)
   await gone

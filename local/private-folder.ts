@@ -16,10 +16,13 @@ export async function makePrivate(folder: string): Promise<void> {
   await chmod(folder, 0o700)
 }
 
-/** Removes other users' permissions from the contents, which earlier versions or a copy may have left readable. */
+/**
+ * Removes other users' permissions from the contents, which earlier versions or a copy may have left readable. Adds this
+ * user's permission to search folders: earlier versions made some without it, which only root can use.
+ */
 export async function makeContentsPrivate(folder: string): Promise<void> {
   const found = (await readdir(folder)).filter((name) => OURS.includes(name))
   if (found.length === 0) return
   // The program is much faster than a walk in JavaScript when there are many objects.
-  await promisify(execFile)('chmod', ['-R', 'go-rwx', ...found.map((name) => join(folder, name))])
+  await promisify(execFile)('chmod', ['-R', 'go-rwx,u+X', ...found.map((name) => join(folder, name))])
 }

@@ -12,16 +12,36 @@ export interface LogFile {
   close(): void
 }
 
-/** Opens `keepsake.log` in the folder (JSON lines). A long one is first renamed to `keepsake.log.1`. */
-export function openLogFile(folder: string, level: string): LogFile {
+/** Opens `keepsake.log` in the folder (JSON lines). Each time it has become long, it is renamed to `keepsake.log.1`. */
+export function openLogFile(folder: string, level: string, rotateAtBytes = ROTATE_AT_BYTES): LogFile {
   const path = join(folder, 'keepsake.log')
-  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-  if (size > ROTATE_AT_BYTES) renameSync(path, `${path}.1`)
-  const fd = openSync(path, 'a', 0o600)
+  const sizeOf = () => statSync(path, { throwIfNoEntry: false })?.size
+  const open = () => openSync(path, 'a', 0o600)
+  let size = sizeOf() ?? 0
+  let fd = open()
   let isOpen = true
+  let isFailing = false
+  const rotate = () => {
+    // There is none after a rotation that failed in its middle, as on a full disk.
+    if (sizeOf() !== undefined) renameSync(path, `${path}.1`)
+    const next = open()
+    closeSync(fd)
+    fd = next
+    size = 0
+  }
   const write = (lines: string) => {
     // By then another file may have the number of the descriptor.
-    if (isOpen) appendFileSync(fd, lines)
+    if (!isOpen) return
+    try {
+      if (size > rotateAtBytes) rotate()
+      appendFileSync(fd, lines)
+      size += Buffer.byteLength(lines)
+      isFailing = false
+    } catch (error) {
+      // A full disk must not end the platform: the lines are dropped. Standard error may be on another disk, or a terminal.
+      if (!isFailing) console.error(`Lines are missing in ${path}: ${(error as Error).message}`)
+      isFailing = true
+    }
   }
   return {
     path,

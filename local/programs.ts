@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openDatabase } from '../api/db/db.ts'
-import { migrate } from '../api/db/migrate.ts'
+import { migrate, OtherHistory } from '../api/db/migrate.ts'
 import { RETENTION_POLICIES } from '../crds/retention-policy.ts'
 import { armFailpoint } from '../lib/runtime/failpoint.ts'
 import type { Lifecycle } from '../lib/runtime/lifecycle.ts'
@@ -59,7 +59,9 @@ export async function startPrograms(
 
   say('database')
   const database = await startDatabase(o, logs, onStop)
-  await migrate({ url: database, log: logs.of('migrate') })
+  await migrate({ url: database, log: logs.of('migrate') }).catch((error: unknown) => {
+    throw error instanceof OtherHistory ? madeByAnother(folder, error) : error
+  })
 
   say('identity provider')
   const dataDir = join(folder, 'identity')
@@ -132,6 +134,13 @@ export async function startPrograms(
   return { demo, page }
 }
 
+/** There are no releases between which a folder could be moved: it belongs to the commits that continue its history. */
+const madeByAnother = (folder: string, cause: Error) =>
+  new Error(
+    `The database of ${folder} was made by another version of this repository, and this one cannot continue it. Check out the commit that made it, or begin a new folder (npm start -- --data FOLDER).\n${cause.message}`,
+    { cause },
+  )
+
 /** Before the worker: its sweep purges what has no policy. */
 async function startPolicies(o: PlatformOptions, cluster: LocalCluster, { logs, onStop }: Host): Promise<void> {
   for (const policy of await defaultPolicies()) await cluster.create(RETENTION_POLICIES, policy)
@@ -153,14 +162,23 @@ const fatally = (o: PlatformOptions, logs: LogFile) => (error: Error) => {
   o.onFatal?.(error)
 }
 
-/** Uses the server of `DATABASE_URL` if it is set; otherwise starts one in the folder. */
+/**
+ * Uses the database of `KEEPSAKE_DATABASE_URL` if it is set; otherwise starts a server in the folder. Not `DATABASE_URL`,
+ * which administrators set for the command line: this platform would work on the rows of another one, whose files it does
+ * not have.
+ */
 async function startDatabase(o: PlatformOptions, logs: LogFile, onStop: OnStop): Promise<string> {
-  const given = process.env['DATABASE_URL']
+  const given = process.env['KEEPSAKE_DATABASE_URL']
   if (given) return given
+  if (process.env['DATABASE_URL'])
+    o.onNotice?.(
+      `DATABASE_URL is ignored: the database is in ${o.folder}. KEEPSAKE_DATABASE_URL would name another one.`,
+    )
   const postgres = await startEmbeddedPostgres({
     dataDir: join(o.folder, 'postgres'),
     log: logs.of('postgres'),
     fast: o.fastDatabase ?? false,
+    onFatal: fatally(o, logs),
   })
   onStop('Postgres', () => postgres.stop())
   return postgres.url

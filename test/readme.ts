@@ -22,7 +22,7 @@ t.test(
     t.teardown(() => rm(folder, { recursive: true, force: true }))
     const database = await emptyDatabase(t)
     await withSampleMusic(join(folder, '.keepsake'))
-    await startProcess(t, join(folder, '.keepsake'), { DATABASE_URL: database }).ready()
+    await startProcess(t, join(folder, '.keepsake'), { KEEPSAKE_DATABASE_URL: database }).ready()
     // Of several chunks, most of which nobody has to convert: a box of MP4 that is free space.
     const free = Buffer.alloc(1_200_000)
     free.writeUInt32BE(free.length)

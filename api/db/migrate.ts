@@ -12,7 +12,7 @@ const FOLDER = fileURLToPath(new URL('./migrations/', import.meta.url))
 
 /**
  * Checksums of earlier versions of a migration that failed on some data, or kept programs out for long, and could only be
- * corrected in place. Where such a version succeeded, its result is the same.
+ * corrected in place, or that differs in a comment alone. Where such a version succeeded, its result is the same.
  */
 const CORRECTED: Readonly<Record<string, string>> = {
   // Failed on times of capture with an offset from 16:00.
@@ -23,6 +23,7 @@ const CORRECTED: Readonly<Record<string, string>> = {
   '0080_pieces_and_storage.sql': 'aa56d986123237770f6b767282bb57a3c2b898099a6e0c152f889c5868d609ce',
   // Kept all readers of media out while it read the table. Migration 0094 validates the constraint.
   '0082_event_archive.sql': '57616477c04d182a9ea74b9c6566b6e2ec2a3114faaa57e534833164fe6211ce',
+  // Had another comment.
 }
 
 export interface Migration {
@@ -77,17 +78,22 @@ async function readHistory(client: pg.Client): Promise<Map<string, string>> {
   return new Map(rows.map((r) => [r.name, r.checksum]))
 }
 
-/** The pending migrations. Throws if an applied file was changed, or if a new file sorts before an applied one. */
+/** The database was migrated by a build whose migrations are not those of this one. */
+export class OtherHistory extends Error {}
+
+/** The pending migrations. Throws `OtherHistory` if an applied file was changed, or if a new file sorts before an applied one. */
 export function pendingOf(migrations: readonly Migration[], history: ReadonlyMap<string, string>): Migration[] {
   const changed = migrations.find(({ name, checksum }) => {
     const applied = history.get(name)
     return applied !== undefined && applied !== checksum && applied !== CORRECTED[name]
   })
-  if (changed) throw new Error(`Migration ${changed.name} was changed after it was applied; add a new one instead`)
+  if (changed)
+    throw new OtherHistory(`Migration ${changed.name} was changed after it was applied; add a new one instead`)
   const pending = migrations.filter((m) => !history.has(m.name))
   const newest = [...history.keys()].sort().at(-1)
   const late = pending.find((m) => newest !== undefined && m.name < newest)
-  if (late) throw new Error(`Migration ${late.name} sorts before ${newest}, which is applied; give it a higher number`)
+  if (late)
+    throw new OtherHistory(`Migration ${late.name} sorts before ${newest}, which is applied; give it a higher number`)
   // Applied migrations without a file belong to a newer build: an old pod that restarts during an upgrade has no work.
   return pending
 }

@@ -36,7 +36,9 @@ const store = await openStore()
 // A killed predecessor leaves its socket. Only this container can write to the folder.
 await rm(STORE_SOCKET, { force: true })
 // Connecting needs the right to write. The folder's group, which both containers are in, becomes that of the socket.
-process.umask(0o117)
+const before = process.umask(0o117)
 const proxy = await startStoreProxy({ address: socketAddress(STORE_SOCKET), grant: STORE_GRANT, store, log })
+// Put back before the first request: without the right to search it, this user cannot use a folder that the store makes.
+process.umask(before)
 life.onStop('store proxy', () => proxy.close())
 log.debug({ socket: STORE_SOCKET }, 'ready')

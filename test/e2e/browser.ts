@@ -37,7 +37,7 @@ if (noBrowser) {
 }
 
 const folder = await browserFolder(t)
-process.env['DATABASE_URL'] = (await testDatabase(t)).url
+process.env['KEEPSAKE_DATABASE_URL'] = (await testDatabase(t)).url
 let under: PageUnderTest
 let page: PageUnderTest['page']
 const until = (condition: string) => under.until(condition)

@@ -27,7 +27,7 @@ const HTML_NAME = '<img src=x onerror=boom()>.jpg'
 const OLD = 450
 const folder = await browserFolder(t)
 const { url: database } = await testDatabase(t)
-process.env['DATABASE_URL'] = database
+process.env['KEEPSAKE_DATABASE_URL'] = database
 let under: PageUnderTest
 let page: PageUnderTest['page']
 const until = (condition: string) => under.until(condition)

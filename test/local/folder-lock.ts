@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -37,6 +37,17 @@ t.test('the lock of a killed process is free at once', async (t) => {
   child.kill('SIGKILL')
   await once(child, 'exit')
   lockFolder(folder).release()
+})
+
+t.test('a folder that cannot be locked for another reason is said to be so', async (t) => {
+  const other = t.testdir({ lock: 'what a full or broken disk has left', 'lock.pid': '1' })
+  t.throws(() => lockFolder(other), new Error(`${other} cannot be locked: file is not a database`))
+  await writeFile(join(other, 'lock'), '')
+  await rm(join(other, 'lock.pid'))
+  await symlink('/dev/full', join(other, 'lock.pid'))
+  t.throws(() => lockFolder(other), { message: /cannot be locked: ENOSPC/ })
+  await rm(join(other, 'lock.pid'))
+  lockFolder(other).release()
 })
 
 t.test('of many that come at once one gets the folder', async (t) => {

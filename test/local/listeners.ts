@@ -14,7 +14,10 @@ import { withSampleMusic } from '../support/samples.ts'
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-listeners-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 await withSampleMusic(folder)
-const platform = startProcess(t, folder, { DATABASE_URL: await emptyDatabase(t), RATE_LIMIT_FACTOR: '0' })
+const platform = startProcess(t, folder, {
+  KEEPSAKE_DATABASE_URL: await emptyDatabase(t),
+  RATE_LIMIT_FACTOR: '0',
+})
 await platform.ready()
 const ports = JSON.parse(await readFile(join(folder, 'ports.json'), 'utf8')) as Ports
 

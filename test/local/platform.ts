@@ -3,12 +3,15 @@ import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import pg from 'pg'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
 import { checkStream } from '../../local/demo/check-stream.ts'
 import { type Client, signIn as clientOf, untilConverted, upload } from '../../local/demo/client.ts'
 import type { Demo } from '../../local/demo-file.ts'
+import { waitForExit } from '../../local/process-table.ts'
 import { clip } from '../support/clips.ts'
+import { emptyDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
 import { readableByOthers } from '../support/rights.ts'
@@ -59,17 +62,27 @@ t.test('the first start', async (t: Test) => {
   // As an earlier version left it, or a copy made by hand.
   await mkdir(join(folder, 'objects/objects/org'), { recursive: true })
   await writeFile(join(folder, 'objects/objects/org/x~object'), 'private', { mode: 0o644 })
+  await chmod(join(folder, 'objects/objects/org'), 0o600)
   await chmod(folder, 0o755)
   // One of the two tracks is made here.
   await withSampleMusic(folder)
   await rm(join(folder, 'samples/evening-lights.m4a'))
   // Outside the platform's folder, which the programs of Jobs do not see.
-  const platform = startProcess(t, folder, { PATH: await slowEncoderPath(t.testdir(), 0.01) })
+  const platform = startProcess(t, folder, {
+    // As in the shell of an administrator of another installation.
+    DATABASE_URL: 'postgres://keepsake@127.0.0.1:1/keepsake',
+    PATH: await slowEncoderPath(t.testdir(), 0.01),
+  })
   first = await platform.ready()
+
+  await t.test('uses no database that the command line is meant for, and says so', async (t) => {
+    t.match(platform.output(), /^DATABASE_URL is ignored: .*KEEPSAKE_DATABASE_URL/m)
+  })
 
   await t.test('keeps what it writes, and what was there, from other users', async (t) => {
     t.equal((await stat(join(folder, 'demo.json'))).mode & 0o777, 0o600)
     t.strictSame(await readableByOthers(folder), [])
+    t.equal((await stat(join(folder, 'objects/objects/org'))).mode & 0o777, 0o700, 'and makes all of it usable')
   })
 
   await t.test('every address of demo.json answers', async (t) => {
@@ -179,6 +192,16 @@ t.test('after kill -9 it starts again, with the same people, passwords, tokens a
     t.strictSame(await readableByOthers(join(folder, name)), [], name)
   }
 
+  await t.test('a database server that is killed is started again, and everything goes on', async (t) => {
+    const [pid = ''] = (await readFile(join(folder, 'postgres/postmaster.pid'), 'utf8')).split('\n')
+    process.kill(Number(pid), 'SIGKILL')
+    t.ok(await waitForExit(Number(pid), 60_000))
+    const list = () => call(demo, `/api/media/${org}`, { token: session.access_token })
+    await eventually('the API with its database', async () => (await list()).status === 200, 120_000, 50)
+    for (const url of [`${demo.base_url}/health`, `${demo.worker_url}/readyz`])
+      await eventually(url, async () => (await reaches(url)) === 200, 120_000, 50)
+  })
+
   await t.test('stops at a signal, all of it, and leaves no process', async (t) => {
     platform.child.kill('SIGINT')
     t.equal(await platform.ended, 0)
@@ -187,6 +210,19 @@ t.test('after kill -9 it starts again, with the same people, passwords, tokens a
     t.equal(await readDemo(folder), undefined)
     t.equal(await reaches(`${demo.base_url}/health`), 'nothing')
   })
+})
+
+t.test('a database that another version made is named, with what to do', async (t: Test) => {
+  const url = await emptyDatabase(t)
+  const owner = new pg.Client({ connectionString: url })
+  await owner.connect()
+  await owner.query(`create table schema_migrations (name text, checksum text, applied_at timestamptz);
+    insert into schema_migrations values ('0001_foundation.sql', 'of another past')`)
+  await owner.end()
+  const platform = startProcess(t, folder, { KEEPSAKE_DATABASE_URL: url })
+  t.equal(await platform.ended, 1)
+  t.match(platform.output(), `The database of ${folder} was made by another version of this repository`)
+  t.match(platform.output(), /begin a new folder[\s\S]*0001_foundation.sql was changed/)
 })
 
 /** All but what each run has of its own. */

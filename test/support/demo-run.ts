@@ -21,7 +21,7 @@ export async function demoFolder(t: Pick<Test, 'teardown'>) {
   const makeDemo = (t: Test) => run(t, ['make', 'demo'], ROOT, { NODE_OPTIONS: '' })
 
   function run(t: Test, [program = '', ...args]: string[], cwd: string, variables: Record<string, string> = {}) {
-    const { DATABASE_URL: _, ...env } = process.env
+    const { DATABASE_URL: _, KEEPSAKE_DATABASE_URL: __, ...env } = process.env
     const child = spawn(program, args, { cwd, env: { ...env, CHECK: '1', TMPDIR: folder, ...variables } })
     // make hands SIGTERM on to what it has started; SIGKILL would end make alone.
     t.teardown(() => void child.kill(program === 'make' ? 'SIGTERM' : 'SIGKILL'))

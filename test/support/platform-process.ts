@@ -24,7 +24,7 @@ export function startProcess(
   folder: string,
   more: Record<string, string> = {},
 ): PlatformProcess {
-  const { DATABASE_URL: _, ...env } = process.env
+  const { DATABASE_URL: _, KEEPSAKE_DATABASE_URL: __, ...env } = process.env
   const child = spawn(process.execPath, [MAIN, '--data', folder, '--free-ports'], { env: { ...env, ...more } })
   t.teardown(() => void child.kill('SIGKILL'))
   let text = ''

@@ -33,7 +33,7 @@ export async function openForTwoPeople(
   }
   const folder = await browserFolder(t)
   const { url: database } = await testDatabase(t)
-  process.env['DATABASE_URL'] = database
+  process.env['KEEPSAKE_DATABASE_URL'] = database
   // Both people come from one address, and are quicker than people.
   process.env['RATE_LIMIT_FACTOR'] = String(rateFactor)
   const under = await openPage({ folder, script, moves })

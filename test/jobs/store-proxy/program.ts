@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
@@ -126,6 +126,14 @@ t.test('a Job finds its source where it has moved meanwhile', async (t) => {
   await w.behind.deleteForGood(coldKeyOf(SOURCE))
   t.equal(await w.client.head(SOURCE), undefined)
   await t.rejects(w.client.get(SOURCE), { code: 'NotFound' })
+})
+
+t.test('the folders of the outputs can be used by the user of the proxy, and by no other one', async (t) => {
+  // Not by trying: root can use any folder.
+  await common.client.put(`${OUTPUT}360p/00000.ts`, 'x', plain)
+  const object = join(common.folder, 'objects/objects', `${OUTPUT}360p`)
+  for (let at = object; at !== join(common.folder, 'objects/objects/org/o/media'); at = dirname(at))
+    t.equal((await stat(at)).mode & 0o777, 0o700, at)
 })
 
 t.test('a Job does not choose the types of its outputs', async (t) => {
