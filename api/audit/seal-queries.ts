@@ -120,14 +120,31 @@ const listedOf = (row: ListedRow): Listed => ({
 })
 
 /** No transaction writes an entry so long after its begin, which is the time of the entry. */
-const LATEST_MS = 7 * 86_400_000
+const LATEST_DAYS = 7
+const DAY_MS = 86_400_000
 
 /**
- * Older entries are sealed: a day is closed when all of its entries are, but for those of transactions that still run. A
- * value, not an expression: Postgres then plans for the partitions since, and neither plans for nor locks all others.
+ * Entries before this time are sealed: see `closableNow`. The clock of the server may have run ahead. A value, not an
+ * expression: Postgres then plans for the partitions since, and neither plans for nor locks all others.
  */
-const oldestUnsealed = ({ closedUntil }: Cursor) =>
-  sql`${new Date(Date.parse(closedUntil) - LATEST_MS).toISOString()}::timestamptz`
+const oldestUnsealed = ({ closedUntil, now }: Cursor) => {
+  const open = Math.min(Date.parse(closedUntil), Date.parse(now))
+  return sql`${new Date(open - LATEST_DAYS * DAY_MS).toISOString()}::timestamptz`
+}
+
+/**
+ * The last day that may be closed so that what is not sealed yet stays in reach. A transaction that is never ended, of any
+ * database of the server, can hold entries back for longer than a day is open.
+ */
+export async function closableNow(tx: Tx, cursor: Cursor): Promise<Day> {
+  const { upto, serial, floor, closable } = cursor
+  const { rows } = await tx.execute<{ day: Day | null }>(sql`
+    select ((min(e.occurred_at) at time zone 'UTC')::date + ${LATEST_DAYS - 1}::integer)::text as day from audit_log e
+    where (e.txid, e.serial) > (${upto}::xid8, ${serial}::bigint) and e.serial > ${floor}::bigint
+      and e.occurred_at >= ${oldestUnsealed(cursor)}`)
+  const day = rows[0]?.day
+  return day && day < closable ? day : closable
+}
 
 /** The next entries that no running transaction can still overtake. */
 export async function listUnsealed(tx: Tx, cursor: Cursor, limit: number): Promise<Listed[]> {

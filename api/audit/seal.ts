@@ -4,6 +4,7 @@ import type { PersonalData } from './personal-data.ts'
 import { chainDay, linksOf, NO_ORG } from './seal-plan.ts'
 import {
   type Cursor,
+  closableNow,
   closeDays,
   countLinks,
   encryptEntries,
@@ -78,8 +79,10 @@ interface Pass {
 
 async function close({ tx, cursor }: Pass): Promise<'more' | 'done'> {
   if (cursor.closedUntil >= cursor.closable) return 'done'
+  const until = await closableNow(tx, cursor)
+  if (cursor.closedUntil >= until) return 'done'
   // All at once: the oldest open day is one that has its partitions, also after weeks without any program.
-  await closeDays(tx, cursor.closable)
+  await closeDays(tx, until)
   return 'more'
 }
 

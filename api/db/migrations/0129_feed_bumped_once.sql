@@ -9,6 +9,6 @@ begin
   if current_setting('app.feed_bumped', true) is not distinct from org::text then return null; end if;
   -- Unless the organization itself is being deleted.
   perform bump_feed(o.id) from organizations o where o.id = org;
-  perform set_config('app.feed_bumped', org::text, true);
+  if found then perform set_config('app.feed_bumped', org::text, true); end if;
   return null;
 end $$;

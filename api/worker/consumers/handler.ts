@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ReceivedEvent } from '../../../lib/contract/events.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import { type Delivery, PoisonMessage } from '../../../lib/runtime/event-bus/event-bus.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
@@ -8,7 +9,7 @@ import type { Database, Tx } from '../../db/db.ts'
 import type { Consumer } from './consumer.ts'
 import { isCanceled, isTransient, TurnLost } from './failure.ts'
 import { replayWhatIsReadable } from './later-version.ts'
-import { messageOf, type ReceivedMessage, readParked } from './message.ts'
+import { messageOf, NOT_READABLE, type ReceivedMessage, readParked } from './message.ts'
 import {
   countAttempt,
   findAppended,
@@ -75,7 +76,7 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
   }
 
   async function handle(batch: readonly Delivery[], how: Handling): Promise<void> {
-    const messages = batch.map(messageOf).filter(isWanted)
+    const messages = await confirmed(batch.map(messageOf).filter(isWanted), how)
     const repeated = messages.filter(({ deliveries }) => deliveries > 1).length
     if (repeated > 0) onRedelivered?.(repeated)
     const isSuspicious = messages.some(({ deliveries }) => deliveries > SUSPICIOUS)
@@ -160,9 +161,8 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     failpoint('consumer.parked')
   }
 
-  async function inOneTransaction(received: readonly ReceivedMessage[], how: Handling): Promise<void> {
+  async function inOneTransaction(messages: readonly ReceivedMessage[], how: Handling): Promise<void> {
     const handled = await db.inTransaction({}, async (tx) => {
-      const messages = await confirmed(tx, received, how)
       const { fresh, behind } = await takeFresh(tx, name, messages)
       const waiting = messages.filter(({ messageId }) => behind.has(messageId))
       await park(tx, name, waiting, { reason: null, attempts: 0 })
@@ -174,11 +174,16 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     done(handled)
   }
 
-  async function confirmed(tx: Tx, messages: readonly ReceivedMessage[], { unconfirmedTo }: Handling) {
-    const isInDoubt = ({ streamSeq }: ReceivedMessage) => streamSeq <= (unconfirmedTo ?? -1)
+  /** Without the events of which the database has lost the transaction. What is no event of ours stays, and is parked. */
+  async function confirmed(messages: readonly ReceivedMessage[], how: Handling): Promise<readonly ReceivedMessage[]> {
+    const isInDoubt = ({ streamSeq, event, problem }: ReceivedMessage) =>
+      streamSeq <= (how.unconfirmedTo ?? -1) && (event !== undefined || problem?.startsWith(NOT_READABLE) === true)
     const ids = messages.filter(isInDoubt).map(({ messageId }) => messageId)
     if (ids.length === 0) return messages
-    const appended = await findAppended(tx, ids)
+    let appended = new Set<Uuid>()
+    await untilDone(how, async () => {
+      appended = await db.read({}, (tx) => findAppended(tx, ids))
+    })
     return messages.filter((message) => !isInDoubt(message) || appended.has(message.messageId))
   }
 

@@ -11,14 +11,14 @@ const KEEP_MS = 5000
 
 export interface PositionDeps {
   db: Database
-  bus: Pick<EventBus, 'rewind'>
+  bus: Pick<EventBus, 'rewind' | 'handledTo'>
   log: Log
 }
 
 export interface Position {
   /** See `Handling`. */
   unconfirmedTo: number
-  /** All messages up to `seq` are handled. */
+  /** All messages up to `seq` are dealt with. */
   passed(seq: number): Promise<void>
 }
 
@@ -36,8 +36,10 @@ export async function resume({ db, bus, log }: PositionDeps, consumer: string, t
       return result
     })
   const { history } = turn
-  const known = await db.read({}, (tx) => findPosition(tx, consumer))
+  // Not on a connection that still leads to the primary of before, which may be further.
+  const known = await inTurn((tx) => findPosition(tx, consumer))
   let unconfirmedTo = known?.unconfirmedTo ?? 0
+  const first = known ? 0 : await bus.handledTo(consumer)
   if (known && known.history !== history) {
     unconfirmedTo = await bus.rewind(consumer, known.seq)
     log.warn(
@@ -47,7 +49,7 @@ export async function resume({ db, bus, log }: PositionDeps, consumer: string, t
   }
   // After the rewind: a process that dies in between leaves it to the next one.
   if (known?.history !== history)
-    await inTurn((tx) => keepPosition(tx, consumer, { history, seq: known?.seq ?? 0, unconfirmedTo }))
+    await inTurn(async (tx) => keepPosition(tx, consumer, { history, seq: known?.seq ?? first, unconfirmedTo }))
   let keptAt = Number.NEGATIVE_INFINITY
   return {
     unconfirmedTo,

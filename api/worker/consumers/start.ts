@@ -15,7 +15,7 @@ export interface ConsumersDeps extends Pick<WorkerMetrics, 'counterOf' | 'showEa
   db: Database
   /** Of the database, for a connection of its own. */
   url: string
-  bus: Pick<EventBus, 'isShared' | 'subscribe' | 'onStoreReady' | 'lag' | 'rewind'>
+  bus: Pick<EventBus, 'isShared' | 'subscribe' | 'onStoreReady' | 'lag' | 'rewind' | 'handledTo'>
   log: Log
 }
 
@@ -80,10 +80,10 @@ function runConsumer({ db, bus, log, turns, signal }: RunDeps, { name, types }: 
     const position = turn && (await resume({ db, bus, log }, name, turn))
     const ended = new AbortController()
     const how = { pid: turn?.pid, unconfirmedTo: position?.unconfirmedTo }
-    const unsubscribe = await bus.subscribe({ consumer: name, types }, async (batch, stopped) => {
-      await handler.handle(batch, { ...how, signal: AbortSignal.any([stopped, ended.signal]) })
-      await position?.passed(batch.at(-1)?.seq ?? 0)
-    })
+    const passed = position?.passed
+    const unsubscribe = await bus.subscribe({ consumer: name, types, ...(passed && { passed }) }, (batch, stopped) =>
+      handler.handle(batch, { ...how, signal: AbortSignal.any([stopped, ended.signal]) }),
+    )
     active = { ...how, signal: ended.signal }
     wake()
     await Promise.race([lost, aborted(signal)])

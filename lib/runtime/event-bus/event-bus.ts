@@ -22,6 +22,8 @@ export interface SubscribeOptions {
   types: readonly string[]
   /** Maximum number of messages that the handler gets at a time; 100 by default. */
   batch?: number
+  /** After each batch, before it is acknowledged: all messages up to `seq` are handled or skipped. Not called in process. */
+  passed?(seq: number): Promise<void>
 }
 
 /** Resolves when all messages of the batch are dealt with. `signal` aborts when the subscription stops. */
@@ -102,6 +104,8 @@ export interface EventBus {
    * reach so far. Returns the last position of the stream; 0 in process.
    */
   rewind(consumer: string, after: number): Promise<number>
+  /** Up to where a consumer has dealt with the stream; 0 without such a consumer, and in process. */
+  handledTo(consumer: string): Promise<number>
   /** What waits for a consumer, with what is under way; undefined where the bus does not store any message. */
   lag(consumer: string): Promise<Lag | undefined>
   /**

@@ -126,6 +126,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
     subscribe,
     onStoreReady: () => {},
     rewind: async () => 0,
+    handledTo: async () => 0,
     lag: () => Promise.resolve(undefined),
     erase: () => Promise.resolve(0),
     check: () => (closed ? Promise.reject(new Error('The event bus is closed')) : Promise.resolve()),

@@ -129,6 +129,7 @@ export async function consume(
         await untilHandled(wanted)
         failpoint('bus.handled')
       }
+      await options.passed?.(Math.max(...batch.map(({ seq }) => seq)))
       for (const message of batch) {
         message.ack()
         held.delete(message)

@@ -170,6 +170,16 @@ export async function removeConsumer(jsm: JetStreamManager, name: string): Promi
   }
 }
 
+/** See `EventBus.handledTo`. */
+export async function handledTo(jsm: JetStreamManager, name: string): Promise<number> {
+  try {
+    return (await jsm.consumers.info(STREAM, name)).ack_floor.stream_seq
+  } catch (error) {
+    if (jsErrorCode(error) === NO_CONSUMER) return 0
+    throw error
+  }
+}
+
 /** What a consumer has not acknowledged, with the age of the oldest. */
 export async function lagOf(jsm: JetStreamManager, consumer: string): Promise<Lag> {
   const { num_pending, num_ack_pending, ack_floor, config } = await jsm.consumers.info(STREAM, consumer)

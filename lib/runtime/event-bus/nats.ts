@@ -6,7 +6,15 @@ import type { EventBus, HandleBatch, StoreReady, SubscribeOptions } from './even
 import { checkConsumer, checkSubject } from './names.ts'
 import { consume, type Wire } from './nats-consumer.ts'
 import { eraseMessages } from './nats-erasure.ts'
-import { claimStream, ensureStream, hasStill, lagOf, removeConsumer, rewindConsumer } from './nats-streams.ts'
+import {
+  claimStream,
+  ensureStream,
+  handledTo,
+  hasStill,
+  lagOf,
+  removeConsumer,
+  rewindConsumer,
+} from './nats-streams.ts'
 
 export interface NatsOptions {
   /** `nats://user:password@host:4222` or `tls://…`; several separated by commas. */
@@ -202,6 +210,10 @@ export function openNatsBus(options: NatsOptions): EventBus {
     rewind(consumer, after) {
       checkConsumer(consumer)
       return onWire(({ jsm }) => rewindConsumer(jsm, { consumer, after }, options.ackWaitMs ?? ACK_WAIT_MS))
+    },
+    handledTo(consumer) {
+      checkConsumer(consumer)
+      return onWire(({ jsm }) => handledTo(jsm, consumer))
     },
     lag(consumer) {
       checkConsumer(consumer)

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { insertAudit } from '../../../api/audit/queries.ts'
 import { sealOnce } from '../../../api/audit/seal.ts'
-import { listUnsealed, measureSeal, takeCursor } from '../../../api/audit/seal-queries.ts'
+import { closableNow, listUnsealed, measureSeal, takeCursor } from '../../../api/audit/seal-queries.ts'
 import { startSealer } from '../../../api/audit/sealer.ts'
 import { sql } from '../../../api/db/orm.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
@@ -115,8 +115,8 @@ t.test('a pass locks no partition of a day that is sealed', async (t) => {
     world.db.inTransaction({}, async (tx) => {
       const cursor = await takeCursor(tx)
       if (!cursor) throw new Error('another sealer works')
-      const closedUntil = new Date(Date.parse(cursor.closedUntil) + daysLater * 86_400_000).toISOString().slice(0, 10)
-      await listUnsealed(tx, { ...cursor, closedUntil }, 10)
+      const now = new Date(Date.parse(cursor.closedUntil) + daysLater * 86_400_000).toISOString()
+      await listUnsealed(tx, { ...cursor, closedUntil: now.slice(0, 10), now }, 10)
       const { rows } = await tx.execute<{ n: number }>(sql`select count(distinct relation)::int as n from pg_locks l
         join pg_inherits i on i.inhrelid = l.relation and i.inhparent = 'audit_log'::regclass
         where l.pid = pg_backend_pid()`)
@@ -125,6 +125,30 @@ t.test('a pass locks no partition of a day that is sealed', async (t) => {
   const all = await locked(0)
   t.ok(all > 10, `${all} partitions`)
   t.ok((await locked(12)) < all)
+})
+
+t.test('days stay open while an entry of the week before them waits for a transaction that does not end', async (t) => {
+  const later = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
+  const closable = () =>
+    world.db.inTransaction({}, async (tx) => {
+      const cursor = await takeCursor(tx)
+      if (!cursor) throw new Error('another sealer works')
+      return closableNow(tx, { ...cursor, closable: later(30) })
+    })
+  await world.seal()
+  t.equal(await closable(), later(30), 'all is sealed')
+  const endless = await admin.connect()
+  try {
+    await endless.query('begin; select pg_current_xact_id()')
+    await db.inTransaction({}, (tx) => insertAudit(tx, entry()))
+    t.equal(await sealOnce(world), 'done')
+    t.equal(await closable(), later(6))
+  } finally {
+    await endless.query('rollback')
+    endless.release()
+  }
+  await world.seal()
+  t.equal(await closable(), later(30))
 })
 
 t.test('the days on which a person did something are noted once', async (t) => {

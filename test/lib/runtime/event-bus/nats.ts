@@ -190,7 +190,9 @@ t.test(
     }
     const ids = events.map(({ event }) => event.id)
     const [first, second, third] = ids
+    t.equal(await bus.handledTo(consumer), 0)
     t.strictSame(await read(), [first, second, third])
+    await soon('the position', async () => (await bus.handledTo(consumer)) === at[2])
     t.strictSame(await read(), [])
     t.equal(await bus.rewind(consumer, at[0] ?? 0), at[2], 'the end of the stream')
     t.strictSame(await read(), [second, third])
@@ -200,6 +202,23 @@ t.test(
     t.strictSame(await read(), [first, second, third])
   },
 )
+
+t.test('a subscriber hears of positions that it has passed, also of what it skips', async (t) => {
+  const bus = open()
+  t.teardown(() => bus.close())
+  const passed: number[] = []
+  await bus.subscribe(
+    { consumer: freshConsumer(), types: ['MediaDeleted'], passed: async (seq) => void passed.push(seq) },
+    async () => {},
+  )
+  const skipped = sample('MediaTranscoded')
+  const seq = Number(await bus.publish(skipped.subject, skipped.event))
+  await soon('the position of what it skips', () => passed.at(-1) === seq)
+  t.strictSame(
+    passed,
+    passed.toSorted((a, b) => a - b),
+  )
+})
 
 t.test('what is not a CloudEvent is delivered as it is', async (t) => {
   const bus = open()
