@@ -101,7 +101,7 @@ type Session = Pick<MergeFacts, 'state' | 'pastExpiry'>
 
 export const ENDED: StateRefusal = { code: 'UPLOAD_EXPIRED', message: 'The upload has ended. Start another one.' }
 
-/** Why a session that is no longer open accepts no chunk and cannot be aborted. */
+/** Why a session that is no longer open accepts no chunk, or cannot be aborted. */
 export function refusalOf({ state }: Session): StateRefusal {
   if (state === 'merging') return { code: 'CONFLICT', message: 'The upload is being merged', retryAfter: 2 }
   if (state === 'completed') return { code: 'CONFLICT', message: 'The upload has been merged' }

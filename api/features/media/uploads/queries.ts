@@ -1,6 +1,7 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { and, asc, count, eq, sql } from '../../../db/orm.ts'
+import { purgedMedia } from '../../../db/schema/media.ts'
 import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
 import { isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import { nextLook } from '../../../worker/runs/purge-plan.ts'
@@ -162,12 +163,12 @@ export async function endMerge(
   return rowCount === 1
 }
 
-/** Call with the row locked and open. */
+/** Call with the row locked. Changes nothing while a merge is under way, and after the end of the session. */
 export async function abortUpload(tx: Tx, id: Uuid): Promise<void> {
   await tx
     .update(uploads)
-    .set({ state: 'aborted', version: sql`${uploads.version} + 1` })
-    .where(and(eq(uploads.id, id), eq(uploads.state, 'open')))
+    .set({ state: 'aborted', mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
+    .where(sql`${uploads.id} in (select u.id from ${uploads} u where u.id = ${id} and ${isOver})`)
 }
 
 /**
@@ -245,10 +246,16 @@ export async function markReleasedUnlessHeld(tx: Tx, upload: Released): Promise<
 
 export type Released = Pick<UploadRow, 'id' | 'orgId' | 'layout'>
 
-/** Records that an ended session has nothing in the store any more, and forgets its chunks. Ends the lease of a run. */
+/**
+ * Records that an ended session has nothing in the store any more, and forgets its chunks. Ends the lease of a run. A merge
+ * that has lost its lease may still complete the object: housekeeping looks at the place again, as after a purge.
+ */
 export async function markReleased(tx: Tx, upload: Released): Promise<void> {
   await tx.update(uploads).set({ storageReleasedAt: sql`now()`, leaseToken: null }).where(eq(uploads.id, upload.id))
   await tx.delete(uploadChunks).where(eq(uploadChunks.uploadId, upload.id))
+  await tx.execute(sql`insert into ${purgedMedia} (media_id, org_id, next_look_at)
+    select media_id, org_id, now() + make_interval(secs => ${nextLook(0)?.inSeconds ?? 0}) from ${uploads}
+    where id = ${upload.id} and state <> 'completed' on conflict do nothing`)
   if (upload.layout === 'staged') await insertStaging(tx, upload, nextLook(0)?.inSeconds ?? 0)
 }
 

@@ -127,7 +127,7 @@ export function uploadRoutes(
       problems: ['CONFLICT'],
       action: uploadActions.abort,
       description:
-        'Aborting an upload that has been aborted or has expired succeeds. While it is being merged, and after, the answer is 409.',
+        'Aborting an upload that has been aborted or has expired succeeds. While a request merges it, and after, the answer is 409. An upload whose merge failed without a decision, as after `SERVICE_UNAVAILABLE`, can be aborted, at the latest 30 seconds later.',
       params: OneUpload,
       status: 204,
       handle: (request) => endUpload(deps, request, request.params.upload_id),

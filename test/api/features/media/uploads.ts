@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { sweepPurged } from '../../../../api/features/media/deletion/purge.ts'
 import { abandonOldIntents } from '../../../../api/features/media/queries.ts'
 import { inspectObject } from '../../../../api/features/media/uploads/inspect.ts'
 import type { UploadSession } from '../../../../api/features/media/uploads/queries.ts'
@@ -9,6 +10,7 @@ import { expireUploads } from '../../../../api/features/media/uploads/release.ts
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import { openLog } from '../../../../lib/runtime/log.ts'
+import { StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { type Answer, fakeMp4, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { subqueriesPerRow } from '../../../support/explain.ts'
 
@@ -304,6 +306,31 @@ for (const [name, chunkBytes, size, less] of LAYOUTS) {
       t.strictSame(merges.map((m) => m.status).sort(), [200, 200, 201])
       t.ok((await contentOf(merges[0]?.data.media_id)).equals(bytes))
     }
+  })
+
+  t.test(`${name}: an upload whose merge failed can be aborted, and what its merge makes later goes`, async (t) => {
+    const bytes = fakeMp4(less)
+    const session = await begin(bytes, chunkBytes)
+    for (let i = 0; i < session.total; i++) await session.put(i)
+    const away = async () => {
+      throw new StoreError('Unavailable', 'The object store is away')
+    }
+    const { put, completeMultipart } = store
+    Object.assign(store, { put: away, completeMultipart: away })
+    t.equal((await session.merge()).status, 503)
+    Object.assign(store, { put, completeMultipart })
+    t.match((await session.get()).data, { status: 'merging', can: ['upload.abort', 'upload.merge', 'upload.read'] })
+    t.equal((await session.abort()).status, 204)
+    t.equal((await session.abort()).status, 204)
+    t.strictSame(await keysOf(session), [])
+    t.match((await session.get()).data, { status: 'aborted' })
+    t.equal((await session.merge()).code, 'UPLOAD_EXPIRED')
+    const [row] = await sql('select * from uploads where id = $1', [uuidOf('upload', session.id)])
+    t.match(row, { merge_lease_holder: null, merge_lease_until: null })
+    await store.put(originalKey(row.org_id, row.media_id), bytes, { contentType: 'video/mp4' })
+    await sql('update purged_media set next_look_at = now() where media_id = $1', [row.media_id])
+    await sweepPurged({ db: api.database.worker, store, log })
+    t.strictSame(await keysOf(session), [])
   })
 
   t.test(`${name}: a chunk that comes too late for a session that a merge reopens costs it nothing`, async (t) => {
