@@ -54,6 +54,7 @@ const tables: PersonalPart['personal'] = {
       uploader_id: { person: 'gone' },
       media_id: { harmless: 'the id of a media item' },
       multipart_id: { harmless: 'an id of the object store' },
+      refusal: { harmless: 'why a merge was refused, without values; the id of a media item' },
       filename: { erase: 'row deleted', canary: 'text' },
       mime_type: { erase: 'row deleted', canary: 'text' },
       checksum_sha256: { erase: 'row deleted', canary: 'token' },

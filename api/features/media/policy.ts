@@ -105,8 +105,8 @@ const merging: State<MergeFacts> = (facts) => {
   switch (mergeMove(facts)) {
     case 'answer':
       return 'done'
-    case 'refuse-expired':
-      return ENDED
+    case 'refuse-ended':
+      return facts.refusal ?? ENDED
     case 'refuse-incomplete':
       return { code: 'UPLOAD_INCOMPLETE', message: 'Some chunks have not arrived' }
     case 'start':

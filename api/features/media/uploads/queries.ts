@@ -2,7 +2,7 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { and, asc, count, eq, sql } from '../../../db/orm.ts'
 import { purgedMedia } from '../../../db/schema/media.ts'
-import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
+import { type MergeRefusal, type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
 import { isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import { nextLook } from '../../../worker/runs/purge-plan.ts'
 import { insertStaging } from './staging-queries.ts'
@@ -154,11 +154,11 @@ export async function endMerge(
   tx: Tx,
   id: Uuid,
   holder: Uuid,
-  state: 'open' | 'completed' | 'aborted',
+  end: { state: 'open' | 'completed' } | { state: 'aborted'; refusal: MergeRefusal },
 ): Promise<boolean> {
   const { rowCount } = await tx
     .update(uploads)
-    .set({ state, mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
+    .set({ ...end, mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
     .where(heldBy(id, holder))
   return rowCount === 1
 }

@@ -103,6 +103,7 @@ async function whenStored(
   }
 }
 
+const NOT_MEDIA = 'The file is not an image or a video of a supported type'
 const PART = 5 * 1024 * 1024
 /** The smallest file of two parts. */
 const TWO_PARTS = PART + 17
@@ -175,11 +176,15 @@ for (const [name, chunkBytes, size, less] of LAYOUTS) {
     const session = await begin(Buffer.alloc(less, '#EXTM3U\n'), chunkBytes)
     for (let i = 0; i < session.total; i++) await session.put(i)
     const refused = await Promise.all([session.merge(), session.merge()])
-    t.ok(refused.every((r) => r.status === 422))
-    t.ok(refused.some((r) => r.code === 'UNSUPPORTED_MEDIA'))
+    for (const { status, body } of [...refused, await session.merge()]) {
+      t.strictSame([status, body.error.code, body.error.message], [422, 'UNSUPPORTED_MEDIA', NOT_MEDIA])
+    }
     t.strictSame(await keysOf(session), [])
-    t.equal((await session.get()).data.status, 'aborted')
-    t.strictSame([(await session.merge()).code, (await session.put(0)).code], ['UPLOAD_EXPIRED', 'UPLOAD_EXPIRED'])
+    t.match((await session.get()).data, {
+      status: 'aborted',
+      error: { code: 'UNSUPPORTED_MEDIA', message: NOT_MEDIA },
+    })
+    t.equal((await session.put(0)).code, 'UPLOAD_EXPIRED')
   })
 
   t.test(`${name}: a checksum that the merge announces is checked, also by a repeat`, async (t) => {
@@ -197,7 +202,11 @@ for (const [name, chunkBytes, size, less] of LAYOUTS) {
       code: 'CHECKSUM_MISMATCH',
       body: { error: { details: [{ field: 'body.checksum_sha256' }] } },
     })
-    t.equal((await merge(wrong, right)).code, 'UPLOAD_EXPIRED', 'as with one announced at the start')
+    t.match(
+      await merge(wrong, right),
+      { status: 422, code: 'CHECKSUM_MISMATCH', body: { error: { details: [{ field: 'body.checksum_sha256' }] } } },
+      'as with one announced at the start',
+    )
     for (const announced of [{}, { checksum_sha256: right }]) {
       const session = await begin(bytes, chunkBytes, announced)
       await whole(session)
@@ -227,7 +236,7 @@ for (const [name, chunkBytes, size, less] of LAYOUTS) {
     t.equal((await session.abort()).status, 204)
     t.strictSame(await keysOf(session), [])
     t.strictSame([(await session.put(1)).code, (await session.merge()).code], ['UPLOAD_EXPIRED', 'UPLOAD_EXPIRED'])
-    t.equal((await session.get()).data.status, 'aborted')
+    t.match((await session.get()).data, { status: 'aborted', error: null })
   })
 
   t.test(`${name}: abort and chunks at once leave nothing behind`, async (t) => {
@@ -509,7 +518,11 @@ t.test('a third file with one pair id is refused by the merge, and its object go
   t.strictSame(merges.map((m) => m.status).sort(), [201, 409])
   const loser = sessions[merges.findIndex((m) => m.status === 409)]
   t.ok(loser)
-  if (loser) t.strictSame(await keysOf(loser), [])
+  if (!loser) return
+  t.strictSame(await keysOf(loser), [])
+  const again = await loser.merge()
+  const { media_id } = merges.find((m) => m.status === 201)?.data ?? {}
+  t.match(again, { status: 409, code: 'CONFLICT', body: { error: { details: [{ media_id }] } } }, 'and again')
 })
 
 t.test('an upload is its uploader’s alone', async (t) => {
