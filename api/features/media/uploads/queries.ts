@@ -230,6 +230,23 @@ export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]
   )
 }
 
+export type HeldUpload = Pick<UploadRow, 'id' | 'orgId' | 'mediaId'> & { multipartId: string }
+
+/** Sessions that are over and that a hold keeps, with an upload to the store that may not have been completed. */
+export async function listHeldParts(tx: Tx, limit: number): Promise<HeldUpload[]> {
+  const { rows } = await tx.execute<HeldUpload & Record<string, unknown>>(sql`
+    select u.id, u.org_id as "orgId", u.media_id as "mediaId", u.multipart_id as "multipartId" from ${uploads} u
+    where u.multipart_id is not null and u.storage_released_at is null and ${isUploadHeld}
+      and (u.state in ('aborted', 'expired') or (u.expires_at <= now() and ${isOver}))
+    order by random() limit ${limit}`)
+  return rows
+}
+
+/** The upload to the store has become an object. */
+export async function forgetMultipart(tx: Tx, id: Uuid): Promise<void> {
+  await tx.update(uploads).set({ multipartId: null }).where(eq(uploads.id, id))
+}
+
 /** Whether a hold keeps what an upload session has in the store. */
 export async function isUploadKept(tx: Tx, id: Uuid): Promise<boolean> {
   const { rows } = await tx.execute<{ held: boolean }>(
