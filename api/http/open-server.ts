@@ -61,6 +61,7 @@ export function openServer(listener: RequestListener, { log, limits, readers }: 
   })
   // closeIdleConnections() keeps connections that never sent anything: one would delay the end by half a minute.
   const running = new Map<Duplex, Set<ServerResponse>>()
+  const afterClose = new WeakMap<ServerResponse, () => void>()
   server.on('connection', (socket: Socket) => {
     running.set(socket, new Set())
     socket.once('close', () => running.delete(socket))
@@ -68,21 +69,28 @@ export function openServer(listener: RequestListener, { log, limits, readers }: 
   server.on('request', (req, res) => {
     const responses = running.get(req.socket)
     responses?.add(res)
-    res.once('close', () => responses?.delete(res))
+    res.once('close', () => {
+      responses?.delete(res)
+      afterClose.get(res)?.()
+    })
   })
   const refused = new WeakSet<Duplex>()
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     // Ignore what arrives after the first error.
     if (refused.has(socket)) return
     refused.add(socket)
-    afterEarlier([...(running.get(socket) ?? [])], (response) => {
+    const { broken, earlier } = lastOf([...(running.get(socket) ?? [])])
+    const end = () => {
       const problem = unreadProblem(error)
       // A connection that was opened in advance and never used closes without a response.
       const unused = (socket as Socket).bytesRead === 0
-      if (!problem || unused || response?.headersSent || !socket.writable) return void socket.destroy()
-      const known = response?.getHeader('x-request-id') as string | undefined
+      if (!problem || unused || broken?.headersSent || !socket.writable) return void socket.destroy()
+      const known = broken?.getHeader('x-request-id') as string | undefined
       refuseConnection(socket, problem, noted(log, problem, socket, { known, reason: error.code }))
-    })
+    }
+    // Not a listener of its own: a response that streams a file has as many as Node allows before it warns of a leak.
+    if (earlier) afterClose.set(earlier, end)
+    else end()
   })
   const closeUnused = () => {
     for (const [socket, responses] of running) if (responses.size === 0) socket.destroy()
@@ -116,14 +124,15 @@ export function openServer(listener: RequestListener, { log, limits, readers }: 
 }
 
 /**
- * Calls back with the response whose request cannot be read to its end, if there is one. Responses to earlier requests
- * on the same connection go out first: the client would take an earlier refusal for one of them.
+ * The response whose request cannot be read to its end, if there is one, and the last of those to earlier requests on the
+ * same connection, which go out first: the client would take an earlier refusal for one of them.
  */
-function afterEarlier(responses: ServerResponse[], then: (response?: ServerResponse) => void): void {
+function lastOf(responses: ServerResponse[]): {
+  broken?: ServerResponse | undefined
+  earlier?: ServerResponse | undefined
+} {
   const broken = responses.at(-1)?.req.complete ? undefined : responses.at(-1)
-  const earlier = broken ? responses.at(-2) : responses.at(-1)
-  if (earlier) earlier.once('close', () => then(broken))
-  else then(broken)
+  return { broken, earlier: broken ? responses.at(-2) : responses.at(-1) }
 }
 
 /** Logs a refusal that the access log does not see, and returns the id of the request. */

@@ -1,7 +1,16 @@
-import { integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
+import type { FieldIssue, ProblemCode } from '../../../lib/contract/problem.ts'
+import { integer, jsonb, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { bytes, id, leaseTime, time } from './columns.ts'
 
 export const UPLOAD_STATES = ['open', 'merging', 'completed', 'aborted', 'expired'] as const
+
+/** Why a merge ended the session. */
+export interface MergeRefusal {
+  code: ProblemCode
+  message: string
+  status: number
+  details?: FieldIssue[]
+}
 
 export const uploads = pgTable('uploads', {
   id: id('upload').primaryKey(),
@@ -21,6 +30,7 @@ export const uploads = pgTable('uploads', {
   assetIdentifier: text(),
   mergeLeaseUntil: time(),
   mergeLeaseHolder: uuid(),
+  refusal: jsonb().$type<MergeRefusal>(),
   version: integer().notNull().default(1),
   createdAt: time().notNull().defaultNow(),
   expiresAt: time().notNull(),

@@ -1,10 +1,17 @@
 import { Readable } from 'node:stream'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
+import { completeUpload } from '../../../lib/runtime/object-store/complete.ts'
 import { type ObjectStore, type PartInfo, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
+import { retrying } from '../../../lib/runtime/object-store/retry.ts'
 
 /** A part of a multipart upload: two of them are in memory. */
 const PIECE_BYTES = 16 * 1024 ** 2
-const ATTEMPTS = 3
+
+const again = retrying({
+  asStoreError: (error) => error,
+  mayPass: (error) => error instanceof StoreError && error.code === 'Unavailable',
+  pausesMs: [100, 400],
+})
 
 /** Buffers of `PIECE_BYTES` together, or of what is left. */
 async function* piecesOf(body: AsyncIterable<Buffer>): AsyncIterable<Buffer[]> {
@@ -67,7 +74,7 @@ export async function uploadInPieces(
     }
     await arrived()
     signal.throwIfAborted()
-    await store.completeMultipart(key, uploadId, parts)
+    await completeUpload(store, { key, uploadId, parts, size: sent, again, signal })
     return sent
   } catch (error) {
     // No piece may arrive after the abort.
@@ -87,13 +94,5 @@ interface Piece {
 
 async function sendPiece(store: ObjectStore, { key, uploadId, number, piece, signal }: Piece): Promise<PartInfo> {
   const size = piece.reduce((sum, { length }) => sum + length, 0)
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await store.putPart(key, uploadId, number, Readable.from(piece), { size, signal })
-    } catch (error) {
-      signal.throwIfAborted()
-      const mayPass = error instanceof StoreError && error.code === 'Unavailable'
-      if (!mayPass || attempt === ATTEMPTS) throw error
-    }
-  }
+  return again(() => store.putPart(key, uploadId, number, Readable.from(piece), { size, signal }), signal)
 }

@@ -33,8 +33,8 @@ const tables: PersonalPart['personal'] = {
   media_months: { holds: 'how many media items an organization has of a month', kept: 'always', columns: {} },
   media_month_changes: { holds: 'changes of these numbers', kept: 'until they are added up', columns: {} },
   purged_media: {
-    holds: 'ids of media items that are gone, to look at their place again',
-    kept: '8 days after the purge',
+    holds: 'ids of media items that are gone, and of uploads that became none, to look at their place again',
+    kept: '8 days after the purge, or the end of the upload',
     columns: { media_id: { harmless: 'the id of a media item' } },
   },
   released_staging: {
@@ -54,6 +54,7 @@ const tables: PersonalPart['personal'] = {
       uploader_id: { person: 'gone' },
       media_id: { harmless: 'the id of a media item' },
       multipart_id: { harmless: 'an id of the object store' },
+      refusal: { harmless: 'why a merge was refused, without values; the id of a media item' },
       filename: { erase: 'row deleted', canary: 'text' },
       mime_type: { erase: 'row deleted', canary: 'text' },
       checksum_sha256: { erase: 'row deleted', canary: 'token' },

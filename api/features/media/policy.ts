@@ -87,16 +87,26 @@ type Session = Pick<MergeFacts, 'state' | 'pastExpiry'>
 export const UPLOAD = kind<{ uploaderId: Uuid } & MergeFacts>('upload')
 
 const sending: State<Session> = whileOpen
-const aborting: State<Session> = (upload) => {
-  if (upload.state === 'merging' || upload.state === 'completed') return refusalOf(upload)
-  return upload.state === 'open' ? undefined : 'done'
+const aborting: State<Session & Pick<MergeFacts, 'leaseExpired'>> = (upload) => {
+  switch (upload.state) {
+    case 'open':
+      return undefined
+    case 'merging':
+      // A merge that failed or died leaves the session to the next request.
+      return upload.leaseExpired ? undefined : refusalOf(upload)
+    case 'completed':
+      return refusalOf(upload)
+    case 'aborted':
+    case 'expired':
+      return 'done'
+  }
 }
 const merging: State<MergeFacts> = (facts) => {
   switch (mergeMove(facts)) {
     case 'answer':
       return 'done'
-    case 'refuse-expired':
-      return ENDED
+    case 'refuse-ended':
+      return facts.refusal ?? ENDED
     case 'refuse-incomplete':
       return { code: 'UPLOAD_INCOMPLETE', message: 'Some chunks have not arrived' }
     case 'start':

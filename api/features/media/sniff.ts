@@ -18,9 +18,10 @@ const video = (mimeType: string): Sniffed => ({ mimeType, kind: 'video' })
 
 /**
  * Detects the type of a file from its first bytes alone; the type that the client declares does not count. Undefined
- * for all files but the images and videos listed here: for documents, scripts, archives, playlists, drawings.
+ * for all files but the images and videos listed here: for documents, scripts, archives, playlists, drawings. `maxBytes`:
+ * what the whole file has at most.
  */
-export function sniff(head: Buffer): Sniffed | undefined {
+export function sniff(head: Buffer, maxBytes: number): Sniffed | undefined {
   const at = (offset: number, text: string) => head.toString('latin1', offset, offset + text.length) === text
   if (at(0, '\xff\xd8\xff')) return image('image/jpeg')
   if (at(0, '\x89PNG\r\n\x1a\n') && at(12, 'IHDR')) return image('image/png')
@@ -28,7 +29,8 @@ export function sniff(head: Buffer): Sniffed | undefined {
   if (at(0, 'RIFF') && at(8, 'WEBPVP8')) return image('image/webp')
   if (at(0, '\x1a\x45\xdf\xa3')) return isWebm(head) ? video('video/webm') : undefined
   if (at(4, 'ftyp')) return byBrands(head)
-  return isOldQuickTime(head) ? video('video/quicktime') : undefined
+  const fileBytes = head.length < SNIFF_BYTES ? head.length : maxBytes
+  return isOldQuickTime(head, fileBytes) ? video('video/quicktime') : undefined
 }
 
 /** ISO/IEC 14496-12 §4.3: the brands registered at mp4ra.org that phones and cameras write. */
@@ -70,18 +72,32 @@ function isWebm(head: Buffer): boolean {
   return docType > 0 && head.toString('latin1', docType + 3, docType + 7) === 'webm'
 }
 
-/** QuickTime files older than `ftyp` begin with another box; a second known box rules out coincidence. */
-function isOldQuickTime(head: Buffer): boolean {
+/** More than a camera leaves free for an index. The size of a text that has `free` in this place is larger. */
+const FREE_BYTES = 16 * 1024 ** 2
+
+/**
+ * QuickTime files older than `ftyp` begin with another box; a second known box rules out coincidence. Cameras that write
+ * straight to a card begin with the content or with free space and add the index at the end: the second box is beyond these
+ * bytes, and the size of the first one must leave room for it.
+ */
+function isOldQuickTime(head: Buffer, fileBytes: number): boolean {
   const first = boxAt(head, 0)
   if (!first) return false
-  if (first.type === 'moov') return ['mvhd', 'cmov', 'rmra'].includes(boxAt(head, 8)?.type ?? '')
-  if (!['wide', 'free', 'skip', 'pnot'].includes(first.type)) return false
-  return ['mdat', 'moov', 'free', 'wide', 'PICT', 'skip'].includes(boxAt(head, first.size)?.type ?? '')
+  const { size, type } = first
+  if (type === 'moov') return ['mvhd', 'cmov', 'rmra'].includes(boxAt(head, 8)?.type ?? '')
+  if (size < 8 || !['wide', 'free', 'skip', 'pnot', 'mdat'].includes(type)) return false
+  if (size + 8 <= head.length) return SECOND.includes(boxAt(head, size)?.type ?? '')
+  return size + 8 <= fileBytes && (type === 'mdat' || (/^(free|skip)$/.test(type) && size <= FREE_BYTES))
 }
 
+const SECOND: readonly string[] = ['mdat', 'moov', 'free', 'wide', 'PICT', 'skip']
+
+/** A size of 0 is that of the rest of the file, and 1 one that is not in these bytes. */
 function boxAt(head: Buffer, offset: number): { size: number; type: string } | undefined {
   if (offset + 8 > head.length) return undefined
-  const size = head.readUInt32BE(offset)
+  let size = head.readUInt32BE(offset)
+  // The size follows the type, in 64 bits.
+  if (size === 1 && offset + 16 <= head.length) size = Number(head.readBigUInt64BE(offset + 8))
   return size === 0 || size === 1 || size >= 8
     ? { size, type: head.toString('latin1', offset + 4, offset + 8) }
     : undefined

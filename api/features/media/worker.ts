@@ -17,6 +17,7 @@ import { type PurgeDeps, purgeDue, sweepPurged } from './deletion/purge.ts'
 import { oldestPurgeSeconds } from './deletion/purge-queries.ts'
 import { pairLeftHalves } from './pair-left.ts'
 import { forgetUploads } from './uploads/forget.ts'
+import { keepHeldParts } from './uploads/keep.ts'
 import { expireSessions, forgetIntents } from './uploads/release.ts'
 import { sweepStaging } from './uploads/staging.ts'
 
@@ -100,6 +101,7 @@ function mediaTasks(deps: PurgeDeps): SweepTask[] {
   return [
     { name: 'pairs', run: async (_, signal) => isUpgrading() && pairLeftHalves(db, signal) },
     { name: 'uploads', order: 'purges', run: () => expireSessions(db, store, { log }) },
+    { name: 'held-uploads', run: () => keepHeldParts(db, store, { log }) },
     { name: 'intents', run: () => forgetIntents(db, store, { log }) },
     { name: 'purge', order: 'purges', run: (_, signal) => purgeDue(deps, { signal }) },
     { name: 'staging', run: (_, signal) => sweepStaging(deps, { signal }) },

@@ -136,7 +136,8 @@ export interface ObjectStore {
   listParts(key: string, uploadId: string): Promise<PartInfo[]>
   /**
    * Every part but the last must have at least 5 MiB (EntityTooSmall). Name all parts in order: some servers require
-   * all of them (InvalidPart). A second complete throws NotFound or (S3, for a while) succeeds again.
+   * all of them (InvalidPart). A second complete throws NotFound or (S3, for a while) succeeds again, so NotFound may mean
+   * that the object is made: `completeUpload` looks.
    */
   completeMultipart(
     key: string,

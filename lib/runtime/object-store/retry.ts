@@ -1,19 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { StoreError } from './object-store.ts'
 
-/** Retries idempotent work. Throws the StoreError of the last attempt, or the reason of the signal. */
+/** Retries idempotent work. Throws the error of the last attempt as its policy knows it, or the reason of the signal. */
 export type Again = <T>(work: () => Promise<T>, signal?: AbortSignal) => Promise<T>
 
-interface Policy {
-  asStoreError(error: unknown): StoreError
+interface Policy<E> {
+  asStoreError(error: unknown): E
   /** Whether a retry of the same request may succeed. */
-  mayPass(error: StoreError): boolean
+  mayPass(error: E): boolean
   /** The pause before each retry, in milliseconds. */
   pausesMs: readonly number[]
 }
 
 export const retrying =
-  ({ asStoreError, mayPass, pausesMs }: Policy): Again =>
+  <E>({ asStoreError, mayPass, pausesMs }: Policy<E>): Again =>
   async (work, signal) => {
     for (let attempt = 0; ; attempt++) {
       try {

@@ -1,4 +1,5 @@
 import { createReadStream } from 'node:fs'
+import { completeUpload } from './complete.ts'
 import { type Body, wrongLength } from './http.ts'
 import type { ObjectInfo, ObjectStore, PartInfo, Release } from './object-store.ts'
 import type { Again } from './retry.ts'
@@ -46,7 +47,7 @@ export async function putInParts(
       const whole = { contentType, size: first, ...(signal && { signal }) }
       return await again(() => store.put(key, spill.content(first), whole), signal)
     }
-    return await inUpload(store, key, contentType, async (uploadId) => {
+    return await inUpload(store, key, { contentType, again, signal }, async (uploadId) => {
       const parts: PartInfo[] = []
       let total = 0
       for (let length: number | undefined = first; length; length = (await lengths.next()).value ?? undefined) {
@@ -78,7 +79,7 @@ export async function uploadInParts(
   if (size <= FILE_PART) return undefined
   const partSize = Math.max(FILE_PART, Math.ceil(size / MAX_PARTS))
   const count = Math.ceil(size / partSize)
-  return inUpload(store, key, contentType, async (uploadId) => {
+  return inUpload(store, key, { contentType, again, signal }, async (uploadId) => {
     const parts: PartInfo[] = []
     let next = 1
     const worker = async () => {
@@ -109,12 +110,14 @@ async function settleAll(work: Promise<void>[]): Promise<void> {
 async function inUpload(
   store: ObjectStore,
   key: string,
-  contentType: string,
+  { contentType, again, signal }: Pick<StreamOptions, 'contentType' | 'again' | 'signal'>,
   send: (uploadId: string) => Promise<PartInfo[]>,
 ): Promise<ObjectInfo> {
   const uploadId = await store.createMultipart(key, { contentType })
   try {
-    return await store.completeMultipart(key, uploadId, await send(uploadId))
+    const parts = await send(uploadId)
+    const size = parts.reduce((sum, part) => sum + part.size, 0)
+    return await completeUpload(store, { key, uploadId, parts, size, again, signal })
   } catch (error) {
     // Rethrow the original error, also when the abort fails.
     await store.abortMultipart(key, uploadId).catch(() => undefined)

@@ -1,15 +1,17 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
 import { openRefusals } from '../../../api/audit/refusals.ts'
 import { httpApp } from '../../../api/http/http-app.ts'
 import { openServer, type ServerOptions } from '../../../api/http/open-server.ts'
-import { publicRoute } from '../../../api/http/route.ts'
+import { publicRoute, rawRoute } from '../../../api/http/route.ts'
 import { unreadProblem } from '../../../api/http/unread-request.ts'
 import { idPattern } from '../../../lib/contract/ids.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
 import { askRaw } from '../../support/ask.ts'
+import { eventually } from '../../support/eventually.ts'
 import { testPersonalData } from '../../support/personal-data.ts'
 import { readableLog } from '../../support/readable-log.ts'
 import { noDatabase } from '../../support/serve.ts'
@@ -55,10 +57,33 @@ const routes = [
     handle: async () => ({ data: { ok: true } }),
   }),
 ]
+const isGone = Promise.withResolvers<void>()
+const endless = rawRoute({
+  method: 'get',
+  path: '/endless',
+  operationId: 'endless',
+  tags: [],
+  summary: '',
+  raw: { contentTypes: ['video/mp2t'], statuses: { 200: 'OK' } },
+  async handle({ context }) {
+    // As routes do that pass it on.
+    context.signal.throwIfAborted()
+    const body = new Readable({
+      read() {
+        this.push(Buffer.alloc(65_536))
+      },
+      destroy(error, done) {
+        isGone.resolve()
+        done(error)
+      },
+    })
+    return { status: 200, headers: { 'Content-Type': 'video/mp2t' }, body }
+  },
+})
 const { log, logged } = readableLog()
 const refusals = openRefusals({ db: noDatabase, log })
 t.teardown(() => refusals.close())
-const app = httpApp(routes, {
+const app = httpApp([...routes, endless], {
   db: noDatabase,
   refusals,
   personalData: testPersonalData(noDatabase),
@@ -187,6 +212,20 @@ t.test('a request that was complete gets its own answer before the next one is r
     { status: 200, json: { data: { ok: true } } },
     { status: 400, json: { error: { code: 'MALFORMED_REQUEST' } } },
   ])
+})
+
+t.test('a download that the client breaks off gives no warning', async (t) => {
+  const warnings: string[] = []
+  const onWarning = (warning: Error) => warnings.push(warning.message)
+  process.on('warning', onWarning)
+  t.teardown(() => process.off('warning', onWarning))
+  const socket = connect(port, '127.0.0.1')
+  socket.write(`GET /endless HTTP/1.1\r\n${HOST}\r\n`)
+  await once(socket, 'data')
+  socket.resetAndDestroy()
+  await isGone.promise
+  await eventually('the end of the request', () => logged.some((line) => line['url'] === '/endless' && line['aborted']))
+  t.strictSame(warnings, [])
 })
 
 t.test('an expectation that is not known is ignored', async (t) => {

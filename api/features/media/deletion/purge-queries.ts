@@ -14,7 +14,7 @@ import { DEFAULT_RESTORE, PURGE_GRACE } from './plan.ts'
 import { restorableSince } from './window-queries.ts'
 
 export const MEDIA_LEASES = { table: media, id: media.id }
-/** Where pods may write after a purge. */
+/** Where pods may write after a purge, and merges after the end of their upload. */
 export const PURGED_LOOKS = { table: purgedMedia, id: purgedMedia.mediaId }
 
 /** Media items that one process purges: one, or both halves of a Live Photo. */

@@ -175,7 +175,8 @@ async function recordPurge(tx: Tx, row: PurgedRow): Promise<void> {
 }
 
 /**
- * Housekeeping: looks again at the prefixes of purged media items, and deletes what a pod wrote there after the purge.
+ * Housekeeping: looks again at the prefixes of purged media items and of uploads that became none, and deletes what a pod or a
+ * merge wrote there afterward.
  * Returns how many objects it has deleted.
  */
 export const sweepPurged = (deps: PrefixDeps & Pick<StopDeps, 'db'>, o: PurgeOptions = {}): Promise<number> =>
@@ -189,7 +190,7 @@ export const sweepPurged = (deps: PrefixDeps & Pick<StopDeps, 'db'>, o: PurgeOpt
       prefixOf: ({ orgId, mediaId }) => mediaPrefix(orgId, mediaId),
       looksOf: ({ looks }) => looks + 1,
       onFound: ({ mediaId }, found) =>
-        deps.log.warn({ media: mediaId, found }, 'deleted what was written after a purge'),
+        deps.log.warn({ media: mediaId, found }, 'deleted what was written after a purge or the end of an upload'),
       record: ({ mediaId }, next) => deps.db.inTransaction({}, (tx) => recordLook(tx, PURGED_LOOKS, mediaId, next)),
     },
     { batch: 200, ...o },

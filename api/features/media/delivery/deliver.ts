@@ -83,11 +83,15 @@ async function findSubject({ db, above }: DeliveryDeps, { of, isTrashed }: Deliv
 /** The name of a file that is no output: it has the type of the media item or of the track. */
 const OWN = new Set(['original', 'audio'])
 
+/** `HEAD` takes the headers alone, without a read in the store. */
+interface Asked {
+  method: string
+  headers: IncomingHttpHeaders
+  signal: AbortSignal
+}
+
 /** Delivers one object to any client with a valid link, as long as what it belongs to exists. */
-export async function deliver(
-  deps: DeliveryDeps,
-  o: { token: string; path: string; headers: IncomingHttpHeaders; signal: AbortSignal },
-): Promise<RawReply> {
+export async function deliver(deps: DeliveryDeps, o: Asked & { token: string; path: string }): Promise<RawReply> {
   const now = deps.clock.now().getTime() / 1000
   const wanted = openToken(deps.keys, o.token, o.path, now)
   if (!wanted) throw notHere()
@@ -99,7 +103,8 @@ export async function deliver(
   const type = OWN.has(wanted.name) ? subject.own?.mimeType : typeOf(ending, isDownload ? DOWNLOAD_TYPES : TYPES)
   if (!type) throw notHere()
 
-  if (SEGMENTS.has(ending) && !isDownload) {
+  // A presigned link is for one method: a client that followed it with HEAD would be refused.
+  if (SEGMENTS.has(ending) && !isDownload && o.method !== 'HEAD') {
     const url = await deps.store.presignGet(wanted.key, PRESIGNED_SECONDS, type)
     if (url) return redirect(url)
   }
@@ -154,33 +159,35 @@ async function stream(
   store: Pick<ObjectStore, 'get' | 'head'>,
   key: string,
   headers: Record<string, string>,
-  o: { headers: IncomingHttpHeaders; signal: AbortSignal },
+  o: Asked,
 ): Promise<RawReply> {
-  const conditional = o.headers.range !== undefined || o.headers['if-none-match'] !== undefined
-  const known = conditional ? await store.head(key) : undefined
-  if (conditional && !known) throw notHere()
+  const isHead = o.method === 'HEAD'
+  const isLookedAt = isHead || o.headers.range !== undefined || o.headers['if-none-match'] !== undefined
+  const known = isLookedAt ? await store.head(key) : undefined
+  if (isLookedAt && !known) throw notHere()
   const early = known && beforeReading(known, headers, o.headers)
   if (early && 'status' in early) return early
+  if (known && isHead) return success(known, headers, early)
 
   const found = await store.get(key, early, o.signal).catch((error: unknown) => {
     throw error instanceof StoreError && error.code === 'NotFound' ? notHere(error) : error
   })
-  if (!early) return { status: 200, headers: { ...headers, ...described(found.info) }, body: found.body }
-  if (found.info.etag !== known.etag) {
+  if (early && found.info.etag !== known.etag) {
     // Replaced between the two requests: the range was chosen for another representation.
     found.body.destroy()
     throw new Problem('SERVICE_UNAVAILABLE', 'The file has just changed. Please try again.', { retryAfter: 1 })
   }
-  return {
-    status: 206,
-    headers: {
-      ...headers,
-      ...described(found.info),
-      'Content-Length': String(early.end - early.start + 1),
-      'Content-Range': `bytes ${early.start}-${early.end}/${found.info.size}`,
-    },
-    body: found.body,
+  return { ...success(found.info, headers, early), body: found.body }
+}
+
+/** Of the whole file, or of a range of it. */
+function success(info: ObjectInfo, headers: Record<string, string>, span?: { start: number; end: number }) {
+  if (!span) return { status: 200, headers: { ...headers, ...described(info) } }
+  const range = {
+    'Content-Length': String(span.end - span.start + 1),
+    'Content-Range': `bytes ${span.start}-${span.end}/${info.size}`,
   }
+  return { status: 206, headers: { ...headers, ...described(info), ...range } }
 }
 
 /** Returns a response that needs no bytes, the range of bytes to send, or undefined for all bytes. */

@@ -34,7 +34,7 @@ export function deliveryRoutes(deps: DeliveryDeps): Route[] {
       limit: 'delivery',
       summary: 'Fetch what a signed link points to',
       description:
-        'The operations that show media items, highlights and music tracks make the links. A link opens one media item, highlight or music track for about an hour, and stops working when that is deleted. The link of a file of an export works for a day, and until the export ends. Ranges and conditional requests are supported. The API may redirect a segment to the object store. It disconnects a client that takes less than 16 KiB a second for two minutes while there is more to send: a paused player then requests the rest with `Range`.',
+        'The operations that show media items, highlights and music tracks make the links. A link opens one media item, highlight or music track for about an hour, and stops working when that is deleted. The link of a file of an export works for a day, and until the export ends. Ranges and conditional requests are supported. The API may redirect a `GET` of a segment to the object store. It disconnects a client that takes less than 16 KiB a second for two minutes while there is more to send: a paused player then requests the rest with `Range`.',
       problems: ['NOT_FOUND'],
       params: Link,
       headers: Conditions,
@@ -57,7 +57,8 @@ export function deliveryRoutes(deps: DeliveryDeps): Route[] {
         },
         headers: { 200: FILE, 206: { ...FILE, ...RANGE }, 302: LOCATION, 304: TAG, 416: RANGE },
       },
-      handle: ({ params, headers, context }) => deliver(deps, { ...params, headers, signal: context.signal }),
+      handle: ({ method, params, headers, context }) =>
+        deliver(deps, { ...params, method, headers, signal: context.signal }),
     }),
   ]
 }

@@ -119,6 +119,7 @@ export async function getUpload(request: Read<typeof uploadActions.read>, upload
     received_ranges: ranges,
     expires_at: timestamp(upload.expiresAt),
     media_id: upload.state === 'completed' ? upload.mediaId : null,
+    error: upload.refusal && { code: upload.refusal.code, message: upload.refusal.message },
     can: request.now(UPLOAD, { ...upload, received }),
   }
 }

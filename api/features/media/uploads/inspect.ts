@@ -17,7 +17,7 @@ export async function inspectObject(
   signal: AbortSignal,
 ): Promise<{ sniffed: Sniffed; sha256: string | null } | { refusal: Problem }> {
   const key = originalKey(upload.orgId, upload.mediaId)
-  const sniffed = sniff(await firstBytes(store, key, signal))
+  const sniffed = sniff(await firstBytes(store, key, signal), upload.fileSizeBytes)
   if (!sniffed) {
     const message = 'The file is not an image or a video of a supported type'
     return { refusal: new Problem('UNSUPPORTED_MEDIA', message) }

@@ -3,6 +3,7 @@ import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
+import { problemOf } from '../../../permissions/state.ts'
 import { type Steps, WithStatus } from '../../../requests/request.ts'
 import { recordMedia } from '../commands.ts'
 import { lockPairing } from '../pairing-queries.ts'
@@ -12,7 +13,7 @@ import { ChunkLost, makeObject, UploadLost } from './assemble.ts'
 import { mismatch } from './digest.ts'
 import { inspectObject } from './inspect.ts'
 import { holdLease } from './lease.ts'
-import { mergeMove, missingOf } from './plan.ts'
+import { ENDED, mergeMove, missingOf } from './plan.ts'
 import {
   type Chunk,
   deleteChunk,
@@ -93,7 +94,7 @@ function claimMerge(
     const move = mergeMove({ ...upload, received: chunks.length })
     if (move === 'answer') return { merged: upload }
     if (move === 'wait') return 'wait'
-    if (move === 'refuse-expired') throw new Problem('UPLOAD_EXPIRED', 'The upload has ended. Start another one.')
+    if (move === 'refuse-ended') throw refusedBefore(upload) ?? problemOf(ENDED)
     if (move === 'refuse-incomplete') throw incomplete(upload, chunks)
     const holder = newUuid()
     await startMerge(tx, upload.id, holder)
@@ -158,7 +159,7 @@ async function commit(
     return await steps.answer(async (change) => {
       // Before the end of the upload, which locks the counters of its user: a single upload takes both in this order.
       await lockPairing(change.tx, upload)
-      if (!(await endMerge(change.tx, upload.id, holder, 'completed'))) throw new LeaseLost()
+      if (!(await endMerge(change.tx, upload.id, holder, { state: 'completed' }))) throw new LeaseLost()
       await recordMedia(change, {
         id: upload.mediaId,
         orgId: upload.orgId,
@@ -181,9 +182,23 @@ async function commit(
 /** Rolls the transaction back: the answer of another request must not be remembered as the answer of this one. */
 class LeaseLost extends Error {}
 
-/** Ends the session and removes the object, because no merge of these bytes can succeed. */
+/** What a merge refused, it refuses again: another upload of these bytes would end as this one did. */
+function refusedBefore({ refusal }: UploadSession): Problem | undefined {
+  if (!refusal) return undefined
+  const { code, message, status, details } = refusal
+  return new Problem(code, message, { ...(details && { details }), ...(status === 422 && { status }) })
+}
+
+/**
+ * Ends the session and removes the object, because no merge of these bytes can succeed. The reason stays with the session, for
+ * a client that repeats the merge because it got no answer.
+ */
 async function giveUp(deps: UploadDeps, log: Log, { upload, holder }: Claim, problem: Problem): Promise<undefined> {
-  const ours = await deps.db.inTransaction({ org: upload.orgId }, (tx) => endMerge(tx, upload.id, holder, 'aborted'))
+  const { code, message, status, details } = problem
+  const refusal = { code, message, status, ...(details && { details }) }
+  const ours = await deps.db.inTransaction({ org: upload.orgId }, (tx) =>
+    endMerge(tx, upload.id, holder, { state: 'aborted', refusal }),
+  )
   if (!ours) return undefined
   await tryReleaseStorage(deps, upload, log)
   throw problem
@@ -192,7 +207,7 @@ async function giveUp(deps: UploadDeps, log: Log, { upload, holder }: Claim, pro
 /** Reopens the session: the store does not have a chunk as recorded, so the client has to send it again. */
 async function reopen({ db }: UploadDeps, { upload, holder }: Claim, { chunks }: ChunkLost): Promise<undefined> {
   const problem = await db.inTransaction({ org: upload.orgId }, async (tx) => {
-    if (!(await endMerge(tx, upload.id, holder, 'open'))) return undefined
+    if (!(await endMerge(tx, upload.id, holder, { state: 'open' }))) return undefined
     for (const chunk of chunks) await deleteChunk(tx, chunk)
     return incomplete(upload, await listChunks(tx, upload.id))
   })

@@ -95,13 +95,15 @@ export interface MergeFacts {
   leaseExpired: boolean
   received: number
   totalChunks: number
+  /** Why a merge aborted it. */
+  refusal: Pick<StateRefusal, 'code' | 'message'> | null
 }
 
 type Session = Pick<MergeFacts, 'state' | 'pastExpiry'>
 
 export const ENDED: StateRefusal = { code: 'UPLOAD_EXPIRED', message: 'The upload has ended. Start another one.' }
 
-/** Why a session that is no longer open accepts no chunk and cannot be aborted. */
+/** Why a session that is no longer open accepts no chunk, or cannot be aborted. */
 export function refusalOf({ state }: Session): StateRefusal {
   if (state === 'merging') return { code: 'CONFLICT', message: 'The upload is being merged', retryAfter: 2 }
   if (state === 'completed') return { code: 'CONFLICT', message: 'The upload has been merged' }
@@ -112,7 +114,7 @@ export const whileOpen = (upload: Session): StateRefusal | undefined =>
   upload.state === 'open' && !upload.pastExpiry ? undefined : refusalOf(upload)
 
 /** What a request for the merge does. */
-export type MergeMove = 'answer' | 'wait' | 'start' | 'take-over' | 'refuse-expired' | 'refuse-incomplete'
+export type MergeMove = 'answer' | 'wait' | 'start' | 'take-over' | 'refuse-ended' | 'refuse-incomplete'
 
 export function mergeMove(facts: MergeFacts): MergeMove {
   switch (facts.state) {
@@ -120,11 +122,11 @@ export function mergeMove(facts: MergeFacts): MergeMove {
       return 'answer'
     case 'aborted':
     case 'expired':
-      return 'refuse-expired'
+      return 'refuse-ended'
     case 'merging':
       return facts.leaseExpired ? 'take-over' : 'wait'
     case 'open':
-      if (facts.pastExpiry) return 'refuse-expired'
+      if (facts.pastExpiry) return 'refuse-ended'
       return facts.received < facts.totalChunks ? 'refuse-incomplete' : 'start'
   }
 }

@@ -1,7 +1,8 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { and, asc, count, eq, sql } from '../../../db/orm.ts'
-import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
+import { purgedMedia } from '../../../db/schema/media.ts'
+import { type MergeRefusal, type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
 import { isHeld, lockHolds } from '../../../retention/holds-queries.ts'
 import { nextLook } from '../../../worker/runs/purge-plan.ts'
 import { insertStaging } from './staging-queries.ts'
@@ -153,21 +154,21 @@ export async function endMerge(
   tx: Tx,
   id: Uuid,
   holder: Uuid,
-  state: 'open' | 'completed' | 'aborted',
+  end: { state: 'open' | 'completed' } | { state: 'aborted'; refusal: MergeRefusal },
 ): Promise<boolean> {
   const { rowCount } = await tx
     .update(uploads)
-    .set({ state, mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
+    .set({ ...end, mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
     .where(heldBy(id, holder))
   return rowCount === 1
 }
 
-/** Call with the row locked and open. */
+/** Call with the row locked. Changes nothing while a merge is under way, and after the end of the session. */
 export async function abortUpload(tx: Tx, id: Uuid): Promise<void> {
   await tx
     .update(uploads)
-    .set({ state: 'aborted', version: sql`${uploads.version} + 1` })
-    .where(and(eq(uploads.id, id), eq(uploads.state, 'open')))
+    .set({ state: 'aborted', mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
+    .where(sql`${uploads.id} in (select u.id from ${uploads} u where u.id = ${id} and ${isOver})`)
 }
 
 /**
@@ -229,6 +230,23 @@ export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]
   )
 }
 
+export type HeldUpload = Pick<UploadRow, 'id' | 'orgId' | 'mediaId'> & { multipartId: string }
+
+/** Sessions that are over and that a hold keeps, with an upload to the store that may not have been completed. */
+export async function listHeldParts(tx: Tx, limit: number): Promise<HeldUpload[]> {
+  const { rows } = await tx.execute<HeldUpload & Record<string, unknown>>(sql`
+    select u.id, u.org_id as "orgId", u.media_id as "mediaId", u.multipart_id as "multipartId" from ${uploads} u
+    where u.multipart_id is not null and u.storage_released_at is null and ${isUploadHeld}
+      and (u.state in ('aborted', 'expired') or (u.expires_at <= now() and ${isOver}))
+    order by random() limit ${limit}`)
+  return rows
+}
+
+/** The upload to the store has become an object. */
+export async function forgetMultipart(tx: Tx, id: Uuid): Promise<void> {
+  await tx.update(uploads).set({ multipartId: null }).where(eq(uploads.id, id))
+}
+
 /** Whether a hold keeps what an upload session has in the store. */
 export async function isUploadKept(tx: Tx, id: Uuid): Promise<boolean> {
   const { rows } = await tx.execute<{ held: boolean }>(
@@ -245,10 +263,16 @@ export async function markReleasedUnlessHeld(tx: Tx, upload: Released): Promise<
 
 export type Released = Pick<UploadRow, 'id' | 'orgId' | 'layout'>
 
-/** Records that an ended session has nothing in the store any more, and forgets its chunks. Ends the lease of a run. */
+/**
+ * Records that an ended session has nothing in the store any more, and forgets its chunks. Ends the lease of a run. A merge
+ * that has lost its lease may still complete the object: housekeeping looks at the place again, as after a purge.
+ */
 export async function markReleased(tx: Tx, upload: Released): Promise<void> {
   await tx.update(uploads).set({ storageReleasedAt: sql`now()`, leaseToken: null }).where(eq(uploads.id, upload.id))
   await tx.delete(uploadChunks).where(eq(uploadChunks.uploadId, upload.id))
+  await tx.execute(sql`insert into ${purgedMedia} (media_id, org_id, next_look_at)
+    select media_id, org_id, now() + make_interval(secs => ${nextLook(0)?.inSeconds ?? 0}) from ${uploads}
+    where id = ${upload.id} and state <> 'completed' on conflict do nothing`)
   if (upload.layout === 'staged') await insertStaging(tx, upload, nextLook(0)?.inSeconds ?? 0)
 }
 

@@ -126,7 +126,7 @@ async function open(stream: Readable) {
     head.push(value)
     size += value.length
   }
-  const sniffed = sniff(Buffer.concat(head).subarray(0, SNIFF_BYTES))
+  const sniffed = sniff(Buffer.concat(head).subarray(0, SNIFF_BYTES), UPLOAD_LIMITS.singleBytes)
   if (!sniffed) throw new Problem('UNSUPPORTED_CONTENT_TYPE', 'The file is not an image or a video of a supported type')
   const hash = createHash('sha256')
   let digest = ''

@@ -127,7 +127,7 @@ export function uploadRoutes(
       problems: ['CONFLICT'],
       action: uploadActions.abort,
       description:
-        'Aborting an upload that has been aborted or has expired succeeds. While it is being merged, and after, the answer is 409.',
+        'Aborting an upload that has been aborted or has expired succeeds. While a request merges it, and after, the answer is 409. An upload whose merge failed without a decision, as after `SERVICE_UNAVAILABLE`, can be aborted, at the latest 30 seconds later.',
       params: OneUpload,
       status: 204,
       handle: (request) => endUpload(deps, request, request.params.upload_id),
@@ -139,7 +139,7 @@ export function uploadRoutes(
       tags,
       summary: 'Make one media item from all chunks',
       description:
-        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that, for 7 days. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), is not of a supported type (`UNSUPPORTED_MEDIA`), or is an image of more than 200 MiB (`FILE_TOO_LARGE`), or if another media item of the caller has got its `live_photo_pair_id` since the start (`CONFLICT`, with `details[].media_id`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
+        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that, for 7 days. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), is not of a supported type (`UNSUPPORTED_MEDIA`), or is an image of more than 200 MiB (`FILE_TOO_LARGE`), or if another media item of the caller has got its `live_photo_pair_id` since the start (`CONFLICT`, with `details[].media_id`), the API aborts the upload and deletes its chunks: start another one. A repeat is refused in the same way for 7 days, whatever checksum it has. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
       problems: [
         'CONFLICT',
         'FILE_TOO_LARGE',

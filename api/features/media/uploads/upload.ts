@@ -68,6 +68,11 @@ export const Upload = z
     }),
     expires_at: outputTime(),
     media_id: outputId('media').nullable().meta({ description: 'Null until merged' }),
+    error: z
+      .object({ code: z.string(), message: z.string() })
+      .meta({ id: 'MergeError' })
+      .nullable()
+      .meta({ description: 'Why the merge was refused, as it was answered; set when that aborted the upload' }),
     can: Can,
   })
   .meta({ id: 'Upload' })

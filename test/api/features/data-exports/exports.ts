@@ -5,6 +5,7 @@ import { contentsOf } from '../../../../api/features/data-exports/contents.ts'
 import { documentOf } from '../../../../api/features/data-exports/document.ts'
 import type { ExporterOptions } from '../../../../api/features/data-exports/exporter.ts'
 import { MAX_FAILURES } from '../../../../api/features/data-exports/plan.ts'
+import { uploadInPieces } from '../../../../api/features/data-exports/upload.ts'
 import { dataExportWorker } from '../../../../api/features/data-exports/worker.ts'
 import { deleteDownloadObjects, sweepDownloads } from '../../../../api/features/downloads/downloads.ts'
 import { newSlug } from '../../../../api/features/invitations/slug.ts'
@@ -482,6 +483,33 @@ t.test('deleted after the last byte was read, and before the part is recorded: n
     [...(await unpack(t, bytes)).files.keys()].filter((path) => path.startsWith('2026')),
     ['2026/2026-07/kept.jpg'],
   )
+})
+
+t.test('an archive that the store completes is kept, whatever the answer', async (t) => {
+  const key = `downloads/${newUuid()}`
+  const faults = ['busy', 'lost']
+  const on: ObjectStore = {
+    ...store,
+    async completeMultipart(...given) {
+      const fault = faults.shift()
+      if (fault === 'busy') throw new StoreError('Unavailable', 'SlowDown')
+      const made = await store.completeMultipart(...given)
+      if (fault === 'lost') throw new StoreError('NotFound', 'NoSuchUpload')
+      return made
+    },
+  }
+  const body = async function* () {
+    yield content(1)
+    yield content(2)
+  }
+  const o = { contentType: 'application/zip', signal: new AbortController().signal }
+  const bytes = await uploadInPieces(on, key, body(), o)
+  t.equal((await store.head(key))?.size, bytes)
+  t.strictSame(faults, [])
+  faults.push('lost')
+  const other = { ...on, head: async () => ({ ...(await store.head(key)), size: 1 }) } as ObjectStore
+  await t.rejects(uploadInPieces(other, key, body(), o), { code: 'NotFound' }, 'an object of another size is not it')
+  await store.delete(key)
 })
 
 /** A store whose originals arrive only once the test lets them. */

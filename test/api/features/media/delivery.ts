@@ -98,8 +98,17 @@ t.test('playlists and segments have their types, and relative addresses work', a
 })
 
 t.test('HEAD says the same without the bytes', async (t) => {
-  const { status, headers, body } = await get(original, {}, 'HEAD')
-  t.strictSame([status, headers.get('content-length'), body.length], [200, '10000', 0])
+  for (const asked of [{}, { range: 'bytes=0-99' }, { range: 'bytes=10000-' }]) {
+    const [head, whole] = [await get(original, asked, 'HEAD'), await get(original, asked)]
+    t.equal(head.status, whole.status)
+    const said = ({ headers }: typeof head) =>
+      ['content-type', 'content-length', 'content-range', 'etag', 'cache-control'].map((name) => headers.get(name))
+    t.strictSame(said(head), said(whole))
+    t.equal(head.body.length, 0)
+  }
+  const { headers } = await get(original)
+  t.equal((await get(original, { 'if-none-match': headers.get('etag') ?? '' }, 'HEAD')).status, 304)
+  t.equal((await get(original.replace(/original$/, 'v1/360p/00009.ts'), {}, 'HEAD')).status, 404)
 })
 
 const RANGES: [string, number, string | null, [number, number] | undefined][] = [
@@ -288,6 +297,14 @@ t.test('where the store has a door of its own, segments are redirected to it', a
     /^https:\/\/store\.example\/org\/.*00000\.ts\?response-content-type=video\/mp2t$/,
   )
   t.equal(segment.headers.get('access-control-allow-origin'), '*')
+  const stored = outputPrefix(uuidOf('organization', redirecting.org), uuidOf('media', data.media_id), 1)
+  await store.put(`${stored}360p/00000.ts`, randomBytes(2000), { contentType: 'application/octet-stream' })
+  const head = await redirecting.call(undefined, 'HEAD', path.replace(/original$/, 'v1/360p/00000.ts'))
+  t.strictSame(
+    [head.status, head.headers.get('content-length'), head.headers.get('content-type')],
+    [200, '2000', 'video/mp2t'],
+    'a link is for one method',
+  )
   t.equal(
     (await redirecting.call(undefined, 'GET', path)).status,
     200,

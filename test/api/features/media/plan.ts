@@ -78,18 +78,25 @@ t.test('of a merged upload all has arrived, although its chunks are forgotten', 
   }
 })
 
-const facts = { state: 'open', pastExpiry: false, leaseExpired: false, received: 3, totalChunks: 3 } as const
+const facts = {
+  state: 'open',
+  pastExpiry: false,
+  leaseExpired: false,
+  received: 3,
+  totalChunks: 3,
+  refusal: null,
+} as const
 const MOVES: [string, Partial<MergeFacts>, MergeMove][] = [
   ['a complete upload', {}, 'start'],
   ['an incomplete one', { received: 2 }, 'refuse-incomplete'],
-  ['one whose time is over', { pastExpiry: true }, 'refuse-expired'],
+  ['one whose time is over', { pastExpiry: true }, 'refuse-ended'],
   ['one that somebody merges', { state: 'merging' }, 'wait'],
   ['one whose maker died', { state: 'merging', leaseExpired: true }, 'take-over'],
   ['one whose maker died long ago', { state: 'merging', leaseExpired: true, pastExpiry: true }, 'take-over'],
   ['one that is merged', { state: 'completed' }, 'answer'],
   ['one that was merged long ago', { state: 'completed', pastExpiry: true }, 'answer'],
-  ['an aborted one', { state: 'aborted' }, 'refuse-expired'],
-  ['an expired one', { state: 'expired' }, 'refuse-expired'],
+  ['an aborted one', { state: 'aborted' }, 'refuse-ended'],
+  ['an expired one', { state: 'expired' }, 'refuse-ended'],
 ]
 for (const [name, change, move] of MOVES) {
   t.test(`who asks to merge ${name}: ${move}`, async (t) => t.equal(mergeMove({ ...facts, ...change }), move))

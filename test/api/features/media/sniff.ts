@@ -3,11 +3,27 @@ import { join } from 'node:path'
 import t from 'tap'
 import { SNIFF_BYTES, sniff } from '../../../../api/features/media/sniff.ts'
 
+const MiB = 1024 ** 2
+/** What the files have at most. */
+const MAX = 100 * MiB
 const bytes = (text: string) => Buffer.from(text, 'latin1')
 const box = (type: string, content = '') => {
   const size = Buffer.alloc(4)
   size.writeUInt32BE(8 + content.length)
   return Buffer.concat([size, bytes(type + content)])
+}
+/** The start of a box that is longer than what is looked at. */
+const begun = (type: string, size: number) => {
+  const head = Buffer.alloc(SNIFF_BYTES, 0xaa)
+  head.writeUInt32BE(size)
+  head.write(type, 4, 'latin1')
+  return head
+}
+/** The same with a size of 64 bits. */
+const begunLarge = (type: string, size: number) => {
+  const head = begun(type, 1)
+  head.writeBigUInt64BE(BigInt(size), 8)
+  return head
 }
 const ftyp = (major: string, ...brands: string[]) => box('ftyp', `${major}\0\0\0\0${brands.join('')}`)
 const ebml = (docType: string) =>
@@ -45,12 +61,18 @@ const KNOWN: [string, Buffer, string][] = [
   ['WebM', ebml('webm'), 'video/webm'],
   ['QuickTime before file types', Buffer.concat([box('wide'), box('mdat', 'xxxx')]), 'video/quicktime'],
   ['QuickTime that begins with its index', box('moov', '\0\0\0\x6cmvhd'), 'video/quicktime'],
+  ['QuickTime that begins with its content', begun('mdat', MiB), 'video/quicktime'],
+  ['QuickTime that begins with little content', Buffer.concat([box('mdat', 'xx'), box('moov')]), 'video/quicktime'],
+  ['QuickTime that begins with content of a long size', begunLarge('mdat', MiB), 'video/quicktime'],
+  ['QuickTime that begins with much free space', begun('free', MiB - 8), 'video/quicktime'],
+  ['QuickTime whose content is all the rest', Buffer.concat([box('wide'), bytes('\0\0\0\0mdat')]), 'video/quicktime'],
 ]
 for (const [name, head, mimeType] of KNOWN) {
   t.test(`${name} is ${mimeType}`, async (t) => {
     const kind = mimeType.split('/')[0]
-    t.strictSame(sniff(head), { mimeType, kind })
-    t.strictSame(sniff(Buffer.concat([head, Buffer.alloc(SNIFF_BYTES, 0xaa)])), { mimeType, kind }, 'with more behind')
+    t.strictSame(sniff(head, MAX), { mimeType, kind })
+    const more = Buffer.concat([head, Buffer.alloc(SNIFF_BYTES, 0xaa)]).subarray(0, SNIFF_BYTES)
+    t.strictSame(sniff(more, MAX), { mimeType, kind }, 'with more behind')
   })
 }
 
@@ -61,6 +83,12 @@ t.test('the documented containers of videos are those that are accepted', async 
   const documented = listed.map((name) => `video/${types[name] ?? name.toLowerCase()}`)
   const accepted = KNOWN.map(([, , mimeType]) => mimeType).filter((type) => type.startsWith('video/'))
   t.strictSame(documented.sort(), [...new Set(accepted)].sort())
+})
+
+t.test('the size of the whole file decides where it is known', async (t) => {
+  const content = begun('mdat', 3 * 1024 * MiB)
+  t.match(sniff(content, 3 * 1024 * MiB + 8), { mimeType: 'video/quicktime' })
+  t.equal(sniff(content, 3 * 1024 * MiB + 7), undefined)
 })
 
 const REFUSED: [string, Buffer][] = [
@@ -79,6 +107,15 @@ const REFUSED: [string, Buffer][] = [
   ['an ffconcat script', bytes('ffconcat version 1.0')],
   ['text with ftyp in it', bytes('Say ftyp isom to me')],
   ['text with free in it', bytes("I'm free as a bird and mdat")],
+  ['text with mdat in it', Buffer.alloc(SNIFF_BYTES, 'the mdat box and the ')],
+  ['text with skip in it', Buffer.alloc(SNIFF_BYTES, 'to\r\nskip and to free ')],
+  ['content longer than the file', begun('mdat', MAX - 7)],
+  ['content of a long size that is longer than the file', begunLarge('mdat', 2 ** 40)],
+  ['content that is all of a file', Buffer.concat([box('mdat', 'x'.repeat(50))])],
+  ['content without an end', begun('mdat', 0)],
+  ['content before what is no box', Buffer.concat([box('mdat', 'xx'), box('html'), Buffer.alloc(SNIFF_BYTES)])],
+  ['free space without an end', begun('free', 0)],
+  ['free space that is most of a large file', begun('free', 32 * MiB)],
   ['a box longer than the file', bytes('\0\0\x0f\xffftypisom')],
   ['a box of nothing', bytes('\0\0\0\x08ftypisom')],
   ['music', ftyp('M4A ', 'M4A ', 'mp42', 'isom')],
@@ -95,7 +132,7 @@ const REFUSED: [string, Buffer][] = [
   ['a program', bytes('\x7fELF')],
   ['PNG without a header', bytes('\x89PNG\r\n\x1a\n<svg>')],
 ]
-for (const [name, head] of REFUSED) t.test(`${name} is not media`, async (t) => t.equal(sniff(head), undefined))
+for (const [name, head] of REFUSED) t.test(`${name} is not media`, async (t) => t.equal(sniff(head, MAX), undefined))
 
 t.test('no first bytes make it throw', async (t) => {
   for (let length = 0; length < 64; length++) {
@@ -107,8 +144,9 @@ t.test('no first bytes make it throw', async (t) => {
       '\0\0\0\x08wide',
       '\xff\xff\xff\xffwide',
       '\0\0\0\x01moov',
+      '\0\0\0\x01mdat',
     ]) {
-      t.doesNotThrow(() => sniff(Buffer.concat([bytes(start), Buffer.alloc(length, 0xff)])))
+      t.doesNotThrow(() => sniff(Buffer.concat([bytes(start), Buffer.alloc(length, 0xff)]), MAX))
     }
   }
 })

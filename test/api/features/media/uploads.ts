@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { sweepPurged } from '../../../../api/features/media/deletion/purge.ts'
 import { abandonOldIntents } from '../../../../api/features/media/queries.ts'
 import { inspectObject } from '../../../../api/features/media/uploads/inspect.ts'
 import type { UploadSession } from '../../../../api/features/media/uploads/queries.ts'
@@ -9,6 +10,7 @@ import { expireUploads } from '../../../../api/features/media/uploads/release.ts
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import { openLog } from '../../../../lib/runtime/log.ts'
+import { StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { type Answer, fakeMp4, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { subqueriesPerRow } from '../../../support/explain.ts'
 
@@ -101,6 +103,7 @@ async function whenStored(
   }
 }
 
+const NOT_MEDIA = 'The file is not an image or a video of a supported type'
 const PART = 5 * 1024 * 1024
 /** The smallest file of two parts. */
 const TWO_PARTS = PART + 17
@@ -173,11 +176,15 @@ for (const [name, chunkBytes, size, less] of LAYOUTS) {
     const session = await begin(Buffer.alloc(less, '#EXTM3U\n'), chunkBytes)
     for (let i = 0; i < session.total; i++) await session.put(i)
     const refused = await Promise.all([session.merge(), session.merge()])
-    t.ok(refused.every((r) => r.status === 422))
-    t.ok(refused.some((r) => r.code === 'UNSUPPORTED_MEDIA'))
+    for (const { status, body } of [...refused, await session.merge()]) {
+      t.strictSame([status, body.error.code, body.error.message], [422, 'UNSUPPORTED_MEDIA', NOT_MEDIA])
+    }
     t.strictSame(await keysOf(session), [])
-    t.equal((await session.get()).data.status, 'aborted')
-    t.strictSame([(await session.merge()).code, (await session.put(0)).code], ['UPLOAD_EXPIRED', 'UPLOAD_EXPIRED'])
+    t.match((await session.get()).data, {
+      status: 'aborted',
+      error: { code: 'UNSUPPORTED_MEDIA', message: NOT_MEDIA },
+    })
+    t.equal((await session.put(0)).code, 'UPLOAD_EXPIRED')
   })
 
   t.test(`${name}: a checksum that the merge announces is checked, also by a repeat`, async (t) => {
@@ -195,7 +202,11 @@ for (const [name, chunkBytes, size, less] of LAYOUTS) {
       code: 'CHECKSUM_MISMATCH',
       body: { error: { details: [{ field: 'body.checksum_sha256' }] } },
     })
-    t.equal((await merge(wrong, right)).code, 'UPLOAD_EXPIRED', 'as with one announced at the start')
+    t.match(
+      await merge(wrong, right),
+      { status: 422, code: 'CHECKSUM_MISMATCH', body: { error: { details: [{ field: 'body.checksum_sha256' }] } } },
+      'as with one announced at the start',
+    )
     for (const announced of [{}, { checksum_sha256: right }]) {
       const session = await begin(bytes, chunkBytes, announced)
       await whole(session)
@@ -225,7 +236,7 @@ for (const [name, chunkBytes, size, less] of LAYOUTS) {
     t.equal((await session.abort()).status, 204)
     t.strictSame(await keysOf(session), [])
     t.strictSame([(await session.put(1)).code, (await session.merge()).code], ['UPLOAD_EXPIRED', 'UPLOAD_EXPIRED'])
-    t.equal((await session.get()).data.status, 'aborted')
+    t.match((await session.get()).data, { status: 'aborted', error: null })
   })
 
   t.test(`${name}: abort and chunks at once leave nothing behind`, async (t) => {
@@ -304,6 +315,31 @@ for (const [name, chunkBytes, size, less] of LAYOUTS) {
       t.strictSame(merges.map((m) => m.status).sort(), [200, 200, 201])
       t.ok((await contentOf(merges[0]?.data.media_id)).equals(bytes))
     }
+  })
+
+  t.test(`${name}: an upload whose merge failed can be aborted, and what its merge makes later goes`, async (t) => {
+    const bytes = fakeMp4(less)
+    const session = await begin(bytes, chunkBytes)
+    for (let i = 0; i < session.total; i++) await session.put(i)
+    const away = async () => {
+      throw new StoreError('Unavailable', 'The object store is away')
+    }
+    const { put, completeMultipart } = store
+    Object.assign(store, { put: away, completeMultipart: away })
+    t.equal((await session.merge()).status, 503)
+    Object.assign(store, { put, completeMultipart })
+    t.match((await session.get()).data, { status: 'merging', can: ['upload.abort', 'upload.merge', 'upload.read'] })
+    t.equal((await session.abort()).status, 204)
+    t.equal((await session.abort()).status, 204)
+    t.strictSame(await keysOf(session), [])
+    t.match((await session.get()).data, { status: 'aborted' })
+    t.equal((await session.merge()).code, 'UPLOAD_EXPIRED')
+    const [row] = await sql('select * from uploads where id = $1', [uuidOf('upload', session.id)])
+    t.match(row, { merge_lease_holder: null, merge_lease_until: null })
+    await store.put(originalKey(row.org_id, row.media_id), bytes, { contentType: 'video/mp4' })
+    await sql('update purged_media set next_look_at = now() where media_id = $1', [row.media_id])
+    await sweepPurged({ db: api.database.worker, store, log })
+    t.strictSame(await keysOf(session), [])
   })
 
   t.test(`${name}: a chunk that comes too late for a session that a merge reopens costs it nothing`, async (t) => {
@@ -482,7 +518,11 @@ t.test('a third file with one pair id is refused by the merge, and its object go
   t.strictSame(merges.map((m) => m.status).sort(), [201, 409])
   const loser = sessions[merges.findIndex((m) => m.status === 409)]
   t.ok(loser)
-  if (loser) t.strictSame(await keysOf(loser), [])
+  if (!loser) return
+  t.strictSame(await keysOf(loser), [])
+  const again = await loser.merge()
+  const { media_id } = merges.find((m) => m.status === 201)?.data ?? {}
+  t.match(again, { status: 409, code: 'CONFLICT', body: { error: { details: [{ media_id }] } } }, 'and again')
 })
 
 t.test('an upload is its uploader’s alone', async (t) => {

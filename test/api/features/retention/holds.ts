@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
+import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { sql as orm } from '../../../../api/db/orm.ts'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { mediaTrash } from '../../../../api/features/media/deletion/trash-target.ts'
+import { keepHeldParts } from '../../../../api/features/media/uploads/keep.ts'
 import { expireSessions } from '../../../../api/features/media/uploads/release.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut as carryOutRun } from '../../../../api/features/retention/run.ts'
@@ -120,7 +122,7 @@ async function anUpload(layout: 'staged' | 'multipart') {
   const rowOf = async () =>
     (await sql('select state, storage_released_at is not null as released from uploads where id = $1', [id]))[0]
   return {
-    ...{ path, put, rowOf },
+    ...{ id, key, path, put, rowOf },
     merge: (checksum_sha256: string) =>
       call(people.member, 'POST', `/api/media/${org}/merge`, { json: { upload_id, checksum_sha256 } }),
     /** Objects and parts. */
@@ -158,6 +160,55 @@ for (const layout of ['staged', 'multipart'] as const) {
     )
   }
 }
+
+t.test(
+  'the parts of an upload that ends under a hold become an object, which no rule of the bucket removes',
+  async (t) => {
+    const [open, aborted, expired] = [
+      await anUpload('multipart'),
+      await anUpload('multipart'),
+      await anUpload('multipart'),
+    ]
+    const placed = await hold('person', people.member.id)
+    t.equal((await call(people.member, 'DELETE', aborted.path)).status, 204)
+    await sql('update uploads set expires_at = now() where id = $1', [expired.id])
+    const keep = () => keepHeldParts(db, store, { log: quietLog() })
+    const [one, two] = await Promise.all([keep(), keep()])
+    t.ok(one + two >= 2, 'two at once do no harm')
+    t.equal(await keep(), 0, 'once')
+    for (const { stored, key } of [aborted, expired]) {
+      t.strictSame(await stored(), [key])
+      t.strictSame(await buffer((await store.get(key)).body), bytes)
+    }
+    t.strictSame(await open.stored(), ['part 1'], 'of an open one, nothing')
+    await sweep()
+    t.strictSame(await aborted.stored(), [aborted.key])
+    await releaseHold(db, placed.id)
+    await sweep()
+    for (const { stored } of [aborted, expired]) t.strictSame(await stored(), [])
+    t.equal((await call(people.member, 'DELETE', open.path)).status, 204)
+  },
+)
+
+t.test('of an upload that lacks a part, what has arrived becomes an object', async (t) => {
+  const size = 5 * 1024 ** 2
+  const content = fakeMp4(2 * size + 5)
+  const json = { filename: 'a.mp4', mime_type: 'video/mp4', file_size_bytes: content.length, chunk_size_bytes: size }
+  const { upload_id } = (await call(people.member, 'POST', `/api/media/${org}/upload`, { json })).data
+  const path = `/api/media/${org}/upload/${upload_id}`
+  const chunk = (index: number) => content.subarray(index * size, (index + 1) * size)
+  for (const index of [0, 2])
+    t.equal((await call(people.member, 'PUT', `${path}/${index}`, { bytes: chunk(index) })).status, 200)
+  const placed = await hold('person', people.member.id)
+  t.equal((await call(people.member, 'DELETE', path)).status, 204)
+  t.equal(await keepHeldParts(db, store, { log: quietLog() }), 1)
+  const [row] = await sql('select org_id, media_id from uploads where id = $1', [uuidOf('upload', upload_id)])
+  const made = await buffer((await store.get(originalKey(row.org_id, row.media_id))).body)
+  t.ok(made.equals(Buffer.concat([chunk(0), chunk(2)])))
+  await releaseHold(db, placed.id)
+  await sweep()
+  t.strictSame(await api.keys(mediaPrefix(row.org_id, row.media_id)), [])
+})
 
 t.test('the chunks of a merged upload go under a hold, which keeps its media item', async (t) => {
   const upload = await anUpload('staged')

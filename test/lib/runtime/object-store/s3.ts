@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { createServer, type RequestListener } from 'node:http'
+import http, { createServer, type RequestListener } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'minio'
@@ -431,6 +431,41 @@ if (gateway) {
       store: versioned,
       leftBelow: async (prefix) => [...(await versionsBelow(prefix)), ...(await uploadsOf(bucket, prefix))],
     })
+  })
+
+  t.test('the server completes an upload, and its answer gets lost', async (t) => {
+    const faults: ('lost' | 'failure' | 'busy')[] = []
+    const faulty = await misbehaving(
+      t,
+      (request, response) => {
+        const isComplete = request.method === 'POST' && /[?&]uploadId=/.test(request.url ?? '')
+        const fault = isComplete ? faults.shift() : undefined
+        if (fault === 'busy') return void response.writeHead(503).end('<Error><Code>SlowDown</Code></Error>')
+        const { method, url: path, headers } = request
+        const forwarded = http.request(rgw.s3.endpoint, { method, path, headers, agent: false }, (answer) => {
+          if (fault === undefined) {
+            response.writeHead(answer.statusCode ?? 0, answer.headers)
+            return void answer.pipe(response)
+          }
+          answer.resume().once('end', () => {
+            if (fault === 'lost') request.socket.destroy()
+            else response.writeHead(500).end('<Error><Code>InternalError</Code></Error>')
+          })
+        })
+        request.pipe(forwarded)
+      },
+      { bucket: rgw.s3.bucket, accessKey, secretKey, region },
+    )
+    const size = 9 * MIB
+    for (const fault of ['lost', 'failure', 'busy'] as const) {
+      faults.push(fault)
+      t.match(await faulty.put(`faulty/${fault}`, zeros(size), textType), { size, contentType: /./ }, fault)
+      t.match(await store.head(`faulty/${fault}`), { size, ...textType })
+    }
+    faults.push('busy', 'busy', 'busy')
+    await t.rejects(faulty.put('faulty/never', zeros(size), textType), { code: 'Unavailable', isSlowDown: true })
+    t.equal(await store.head('faulty/never'), undefined)
+    t.strictSame(await uploadsOf(rgw.s3.bucket, 'faulty/'), [])
   })
 
   t.test('signs links that anybody may GET, for one object and for a while', async (t) => {

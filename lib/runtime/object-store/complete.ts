@@ -1,0 +1,30 @@
+import { type ObjectInfo, type ObjectStore, type PartInfo, StoreError } from './object-store.ts'
+import type { Again } from './retry.ts'
+
+interface Upload {
+  key: string
+  uploadId: string
+  parts: readonly Pick<PartInfo, 'partNumber' | 'etag'>[]
+  /** Bytes of the object that the parts make. */
+  size: number
+  again: Again
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Completes an upload, also when the store has completed it and its answer got lost or was an error: the next attempt then
+ * finds no upload, and the object in its place. Throws NotFound when there is neither.
+ */
+export async function completeUpload(
+  store: Pick<ObjectStore, 'completeMultipart' | 'head'>,
+  { key, uploadId, parts, size, again, signal }: Upload,
+): Promise<ObjectInfo> {
+  try {
+    return await again(() => store.completeMultipart(key, uploadId, parts), signal)
+  } catch (error) {
+    const isGone = error instanceof StoreError && error.code === 'NotFound'
+    const made = isGone ? await store.head(key) : undefined
+    if (made?.size !== size) throw error
+    return made
+  }
+}
