@@ -4,15 +4,36 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import type { Database } from '../db/db.ts'
 import type { AuditArchiveRow } from '../db/schema/audit-archive.ts'
 import type { StoredEntry } from './archive/line.ts'
-import { FileFault, proveFile } from './archive/prove-file.ts'
-import { findArchive } from './archive/queries.ts'
+import { FileFault, proveFile, readUnnamed } from './archive/prove-file.ts'
+import { findArchive, PURGE_OPERATION } from './archive/queries.ts'
 import { type Day, NO_ORG } from './seal-plan.ts'
-import type { ArchivedChains } from './verify-plan.ts'
-import { canonicalOf } from './verify-queries.ts'
+import { type ArchivedChains, untoldPurges } from './verify-plan.ts'
+import { canonicalOf, findUnnotedOf, listPurgeEntries, type PurgeEntry, type Unnoted } from './verify-queries.ts'
 
 export type ArchiveFinding =
   | { what: FileFault['what']; day: Day; object: string }
   | { what: 'entry archived twice'; day: Day; entry: string }
+  | ActorFinding
+
+/** A day has sealed entries of people whom readers of one person's actions do not look for there. Names one of them. */
+export interface ActorFinding {
+  what: 'actor missing'
+  day: Day
+  actors: number
+  actor: string
+}
+
+/** One of a day, whatever it lacks: a report does not grow with the people of a log. */
+export const actorFindings = (day: Day, { people, first }: Unnoted): ActorFinding[] =>
+  first === null ? [] : [{ what: 'actor missing', day, actors: people, actor: formatId('user', first) }]
+
+/** What it says of a day that was purged, if it is about one. */
+function purgeOf({ actorId, resourceType, details }: StoredEntry): PurgeEntry | undefined {
+  if (actorId !== null || resourceType !== 'audit_log') return undefined
+  const { operation, day, manifest_sha256: manifest } = details
+  if (operation !== PURGE_OPERATION || typeof day !== 'string' || typeof manifest !== 'string') return undefined
+  return { day, manifest }
+}
 
 interface Archives {
   has(day: Day): boolean
@@ -27,22 +48,27 @@ interface Archives {
   hasLeft(day: Day): Promise<boolean>
   /** Call it when a day is proved. */
   forget(day: Day): void
+  /** Call it at the end: the purged days of which no entry tells. Looks in the days behind the range, too. */
+  untold(): Promise<Day[]>
 }
 
 /**
- * The archived days of a log from `from` on. Keeps the entries of a day in memory, because its chains have another order
+ * The archived days of a range of the log. Keeps the entries of a day in memory, because its chains have another order
  * than its object, and those that were late until the day whose chain took them.
  */
 export async function openArchives(
   deps: { db: Database; store: Pick<ObjectStore, 'get' | 'head'> },
   rows: readonly AuditArchiveRow[],
-  from: Day,
+  { from, to }: { from: Day; to: Day },
   report: { findings: { what: string }[] },
 ): Promise<Archives> {
   const { db, store } = deps
   const byDay = new Map(rows.map((row) => [row.day, row]))
   const isPurged = (day: Day) => byDay.get(day)?.tier === 'purged'
+  const isProved = (day: Day) => day >= from && day <= to
   const kept = new Map<Day, ArchivedChains>()
+  /** Purged days of which an entry tells: no more than there are days, whatever the log has. */
+  const told = new Set<Day>()
   const find = (finding: ArchiveFinding) => void report.findings.push(finding)
 
   function keep(day: Day, { id, orgId, chain }: StoredEntry, canonical: Buffer | undefined): void {
@@ -78,6 +104,33 @@ export async function openArchives(
     }
   }
 
+  function note(purge: PurgeEntry | undefined): void {
+    if (purge && byDay.get(purge.day)?.manifestSha256 === purge.manifest) told.add(purge.day)
+  }
+
+  /** At the beginning and at the end: days leave the database meanwhile, and others are purged. */
+  const noteHot = async () => (await db.read({}, listPurgeEntries)).forEach(note)
+
+  async function proveActors(day: Day, entries: readonly [StoredEntry, unknown][]): Promise<void> {
+    const people = new Set(entries.flatMap(([{ actorId }]) => (actorId === null ? [] : [actorId])))
+    if (people.size === 0) return
+    for (const finding of actorFindings(day, await db.read({}, (tx) => findUnnotedOf(tx, day, people)))) find(finding)
+  }
+
+  function untoldDays(): Day[] {
+    const purged = [...byDay.keys()].filter(isPurged)
+    return untoldPurges(purged, told).filter(isProved)
+  }
+
+  /** Whether a day behind those that were proved tells of a purge: reads what an entry about one can be in. */
+  async function search(row: AuditArchiveRow): Promise<void> {
+    try {
+      for await (const page of readUnnamed(eitherTier(store), row)) for (const entry of page) note(purgeOf(entry))
+    } catch (error) {
+      if (!(error instanceof FileFault)) throw error
+    }
+  }
+
   async function read(row: AuditArchiveRow): Promise<void> {
     const { entries, fault } = await proved(row)
     if (fault?.what === 'archive missing') {
@@ -85,10 +138,15 @@ export async function openArchives(
       if (moved?.tier === 'purged') return
       if (moved && moved.objectKey !== row.objectKey) return read(moved)
     }
-    for (const [entry, canonical] of entries) keep(row.day, entry, canonical)
+    for (const [entry, canonical] of entries) {
+      keep(row.day, entry, canonical)
+      note(purgeOf(entry))
+    }
     if (fault) find({ what: fault.what, day: row.day, object: row.objectKey })
+    else if (row.day >= from) await proveActors(row.day, entries)
   }
 
+  if (rows.some(({ day }) => isPurged(day) && isProved(day))) await noteHot()
   for (const row of rows) if (row.day < from && row.late > 0 && row.tier !== 'purged') await read(row)
   return {
     has: (day) => byDay.has(day),
@@ -101,5 +159,14 @@ export async function openArchives(
     },
     hasLeft: async (day) => !byDay.has(day) && (await look(day)) !== undefined,
     forget: (day) => void kept.delete(day),
+    async untold() {
+      if (untoldDays().length > 0) await noteHot()
+      for (const day of [...byDay.keys()].filter((one) => one > to).sort()) {
+        if (untoldDays().length === 0) break
+        const row = await look(day)
+        if (row && row.tier !== 'purged') await search(row)
+      }
+      return untoldDays()
+    },
   }
 }

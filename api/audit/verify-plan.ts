@@ -1,5 +1,5 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import { type Day, genesis, type Head, next } from './seal-plan.ts'
+import { type Day, dayAfter, genesis, type Head, next } from './seal-plan.ts'
 
 /** An entry of an archived day. */
 export interface ArchivedEntry {
@@ -141,6 +141,24 @@ export function compareHeads(ends: ReadonlyMap<Uuid, Head>, heads: readonly Head
     }
   }
   return faults
+}
+
+/** Whatever a policy says, the log keeps a day for so long. */
+export const DAYS_KEPT = 365
+
+/**
+ * The purged days of which the log does not tell, and should. `told`: those of which it has the entry. The entry was written
+ * when its day was at least a year old: it may be gone only if a day that is so much later was rightly purged, too.
+ */
+export function untoldPurges(purged: Iterable<Day>, told: ReadonlySet<Day>): Day[] {
+  let latest: Day | undefined
+  const untold: Day[] = []
+  for (const day of [...purged].sort().reverse()) {
+    const mayBeGone = latest !== undefined && dayAfter(day, DAYS_KEPT) <= latest
+    if (told.has(day) || mayBeGone) latest ??= day
+    else untold.push(day)
+  }
+  return untold.reverse()
 }
 
 export interface AnchorFault {

@@ -3,6 +3,7 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { sql } from '../db/orm.ts'
 import type { StoredEntry } from './archive/line.ts'
+import { PURGE_OPERATION } from './archive/queries.ts'
 import type { Day, Head } from './seal-plan.ts'
 
 /** A link with the bytes that it proves: organization, number, hash, and what the entry is now. */
@@ -138,6 +139,60 @@ export async function findUnlinked(tx: Tx, day: Day): Promise<{ waiting: number;
     where not exists (select from audit_links l
       where l.day > ${day}::date + 1 and l.occurred_at = given.at and l.entry_id = given.id)`)
   return { waiting, forged: late.rows.map(({ id }) => id) }
+}
+
+/** People with sealed entries of a day whom `audit_actor_days` lacks: how many, and one of them. */
+export interface Unnoted {
+  people: number
+  first: Uuid | null
+}
+
+/**
+ * Of the entries that the database has of a day. Looks each person up by the key of the table, and for sealed entries of
+ * those alone who are not found: those of today whom the sealer has not reached.
+ */
+export async function findUnnoted(tx: Tx, day: Day): Promise<Unnoted> {
+  const ofDay = sql`e.occurred_at >= ${day}::timestamp at time zone 'UTC'
+    and e.occurred_at < (${day}::date + 1)::timestamp at time zone 'UTC'`
+  const { rows } = await tx.execute<{ people: number; first: Uuid | null }>(sql`
+    with people as materialized (
+      select distinct e.actor_id from audit_log e where ${ofDay} and e.actor_id is not null
+    ), unnoted as materialized (
+      select p.actor_id from people p
+      where not exists (select from audit_actor_days d where d.actor_id = p.actor_id and d.day = ${day}::date)
+    ), found as (
+      select u.actor_id, exists (select from audit_log e
+        join audit_links l on l.occurred_at = e.occurred_at and l.entry_id = e.id and l.day >= ${day}::date
+        where ${ofDay} and e.actor_id = u.actor_id) as is_sealed
+      from unnoted u
+    )
+    select count(*) filter (where is_sealed)::int as people, min(actor_id::text) filter (where is_sealed) as first from found`)
+  return rows[0] ?? { people: 0, first: null }
+}
+
+/** Of these people, who have entries in the object of a day. A day that was purged meanwhile has lost its people rightly. */
+export async function findUnnotedOf(tx: Tx, day: Day, people: Iterable<Uuid>): Promise<Unnoted> {
+  const { rows } = await tx.execute<{ people: number; first: Uuid | null }>(sql`
+    select count(*)::int as people, min(p.actor_id::text) as first
+    from unnest(${sql.param([...people])}::uuid[]) as p(actor_id)
+    where not exists (select from audit_actor_days d where d.actor_id = p.actor_id and d.day = ${day}::date)
+      and not exists (select from audit_archives a where a.day = ${day}::date and a.tier = 'purged')`)
+  return rows[0] ?? { people: 0, first: null }
+}
+
+/** What an entry says of the day that was purged with it. */
+export interface PurgeEntry {
+  day: Day
+  manifest: string
+}
+
+/** The entries about purges that the database has. No person purges a day. */
+export async function listPurgeEntries(tx: Tx): Promise<PurgeEntry[]> {
+  const { rows } = await tx.execute<{ day: Day; manifest: string }>(sql`
+    select e.details->>'day' as day, e.details->>'manifest_sha256' as manifest from audit_log e
+    where e.actor_id is null and e.resource_type = 'audit_log'
+      and e.details->>'operation' = ${PURGE_OPERATION}`)
+  return rows
 }
 
 export interface LogState {

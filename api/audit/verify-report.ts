@@ -13,7 +13,7 @@ export type Finding =
   | { what: 'anchor ahead of the log'; since: string; day: Day; anchor: string }
   | { what: 'restore not accepted'; entry: string; sealed: number; anchored: number; anchored_at: string }
   | { what: 'restore unknown'; timeline: number }
-  | { what: 'manifest changed' | 'purged early'; day: Day }
+  | { what: 'manifest changed' | 'purged early' | 'purged without entry'; day: Day }
   | ArchiveFinding
 
 export interface Report {

@@ -15,9 +15,25 @@ import {
   type ReadAnchor,
   readAnchors,
 } from './verify-anchors.ts'
-import { openArchives } from './verify-archives.ts'
-import { type ArchivedChains, type Break, compareHeads, linksAgain, marksOf, proverOf } from './verify-plan.ts'
-import { findLinked, findUnlinked, type LogState, readChains, readClosedDays, readState } from './verify-queries.ts'
+import { actorFindings, openArchives } from './verify-archives.ts'
+import {
+  type ArchivedChains,
+  type Break,
+  compareHeads,
+  DAYS_KEPT,
+  linksAgain,
+  marksOf,
+  proverOf,
+} from './verify-plan.ts'
+import {
+  findLinked,
+  findUnlinked,
+  findUnnoted,
+  type LogState,
+  readChains,
+  readClosedDays,
+  readState,
+} from './verify-queries.ts'
 import { type Finding, orgOf, type Report } from './verify-report.ts'
 
 export interface VerifyDeps {
@@ -71,7 +87,7 @@ export async function verify(deps: VerifyDeps, range: { from?: Day; to?: Day }):
     })),
     findings: [],
   }
-  const archives = await openArchives(deps, manifests, from, report)
+  const archives = await openArchives(deps, manifests, { from, to }, report)
   const run: Run = {
     ...deps,
     state,
@@ -87,6 +103,9 @@ export async function verify(deps: VerifyDeps, range: { from?: Day; to?: Day }):
   report.findings.push(...proveManifests(manifests, from, to))
   let before = digestsOf((await readAnchors(run, dayAfter(from, -1))).counting)
   for (let day = from; day <= to; day = dayAfter(day)) before = await proveDay(run, day, before)
+  for (const day of await archives.untold()) {
+    if (!isEarly(run, day)) report.findings.push({ what: 'purged without entry', day })
+  }
   if (run.ahead) {
     const { anchor, key, day } = run.ahead
     report.findings.push({ what: 'anchor ahead of the log', since: anchor.at, day, anchor: key })
@@ -122,7 +141,7 @@ function proveManifests(manifests: Awaited<ReturnType<typeof listManifests>>, fr
     .map(({ day }): Finding => ({ what: 'manifest changed', day }))
 }
 
-async function proveChains({ db, archives }: Run, day: Day, anchors: readonly ReadAnchor[]) {
+async function proveChains({ db, archives, report }: Run, day: Day, anchors: readonly ReadAnchor[]) {
   for (;;) {
     const archived = await archives.take(day)
     const { prove, proof } = proverOf(day, archived, marksOf(anchors.map(({ anchor }) => anchor)))
@@ -132,9 +151,12 @@ async function proveChains({ db, archives }: Run, day: Day, anchors: readonly Re
       links += rows.length
       for (const [org, number, hash, canonical] of rows) prove(org, Number(number.readBigInt64BE()), hash, canonical)
     })
-    // Its entries may have left the database between the two looks.
+    // Those of an archived day were compared with its object.
+    const unnoted = archives.has(day) ? [] : actorFindings(day, await db.read({}, (tx) => findUnnoted(tx, day)))
+    // Its entries may have left the database between these looks.
     if (await archives.hasLeft(day)) continue
     archives.forget(day)
+    report.findings.push(...unnoted)
     // What has left the database with its links has to give the same chains again.
     const hasLeft = links === 0 && heads.length === 0 && archives.has(day)
     if (hasLeft) for (const [org, seq, hash] of linksAgain(day, archived)) prove(org, seq, hash, null)
@@ -170,10 +192,12 @@ async function proveDay(run: Run, day: Day, before: readonly string[]): Promise<
 }
 
 /** No policy purges a day of the last year: one that says so hides what it had. */
+const isEarly = ({ state }: Run, day: Day) => day > dayAfter(state.retentionDay, -DAYS_KEPT)
+
 function provePurged(run: Run, o: { day: Day; anchors: readonly ReadAnchor[]; before: readonly string[] }): void {
   run.report.purged += 1
   run.report.anchors += o.anchors.length
-  if (o.day > dayAfter(run.state.retentionDay, -365)) run.report.findings.push({ what: 'purged early', day: o.day })
+  if (isEarly(run, o.day)) run.report.findings.push({ what: 'purged early', day: o.day })
   proveClosed(run, { ...o, isNeeded: true })
 }
 

@@ -52,10 +52,21 @@ export const belongsTo = (orgId: SQL, eventId: SQL, userId: Uuid): SQL<boolean> 
   or exists (select from event_participants where event_participants.event_id = ${eventId}
     and event_participants.user_id = ${userId}))`
 
+const successor = (orgId: SQL, userId: Uuid): SQL => sql`select m.user_id from memberships m
+  where m.org_id = ${orgId} and m.user_id <> ${userId}
+  order by array_position(array['owner', 'admin', 'member'], m.role), m.joined_at, m.user_id limit 1`
+
 /**
  * Who takes over what belonged to a person in an organization, as SQL: the member of the highest role who has been there
  * the longest; null in an organization without any other member.
  */
-export const successorIn = (orgId: SQL, userId: Uuid): SQL => sql`(select m.user_id from memberships m
-  where m.org_id = ${orgId} and m.user_id <> ${userId}
-  order by array_position(array['owner', 'admin', 'member'], m.role), m.joined_at, m.user_id limit 1)`
+export const successorIn = (orgId: SQL, userId: Uuid): SQL => sql`(${successor(orgId, userId)})`
+
+/**
+ * The same member, whose membership cannot end before this transaction does: a removal in progress is waited for, and then
+ * the next member takes over. Locks the membership after the event or the album, and before participants.
+ */
+export async function holdSuccessor(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Uuid | null> {
+  const { rows } = await tx.execute<{ user_id: Uuid }>(sql`${successor(sql`${orgId}`, userId)} for share`)
+  return rows[0]?.user_id ?? null
+}

@@ -3,6 +3,8 @@ import { findArchive } from '../../api/audit/archive/queries.ts'
 import { type WriteDayDeps, writeDay } from '../../api/audit/archive/write-day.ts'
 import { acceptRestore, noticeRestore } from '../../api/audit/restores.ts'
 import { sealOnce } from '../../api/audit/seal.ts'
+import { dayAfter } from '../../api/audit/seal-plan.ts'
+import { closeDays, lockCursor } from '../../api/audit/seal-queries.ts'
 import { verify } from '../../api/audit/verify.ts'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
@@ -21,18 +23,31 @@ export function auditWorld({ worker, admin }: Pick<TestDatabase, 'worker' | 'adm
   const deps = { db: worker, store, personalData: testPersonalData(worker) }
   const sql = async (text: string, values: unknown[] = []) => (await admin.query(text, values)).rows
 
-  /** As many passes as there is something to do, also while a transaction of a test keeps entries back. */
+  /**
+   * As many passes as there is something to do, also while a transaction of a test keeps entries back. Closes yesterday in
+   * the first minutes of a day, too, when the sealer does not close it yet.
+   */
   async function sealNow(limit?: number): Promise<void> {
     while ((await sealOnce(deps, limit)) === 'more');
+    await worker.inTransaction({}, async (tx) => {
+      const { closedUntil, now } = await lockCursor(tx)
+      const yesterday = dayAfter(now.slice(0, 10), -1)
+      if (closedUntil < yesterday) await closeDays(tx, yesterday)
+    })
   }
 
-  /** Seals all that was committed. Transactions of other test files, in their databases, keep entries back for a while. */
-  async function seal(limit?: number): Promise<void> {
+  /** Transactions of other test files, in their databases, keep entries back for a while. */
+  async function untilSealable(): Promise<void> {
     const [{ now }] = await sql('select pg_current_xact_id()::text as now')
     await eventually('the transactions before to end', async () => {
       const [{ over }] = await sql('select pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8 as over', [now])
       return over
     })
+  }
+
+  /** Seals all that was committed. */
+  async function seal(limit?: number): Promise<void> {
+    await untilSealable()
     await sealNow(limit)
   }
 
@@ -70,6 +85,7 @@ export function auditWorld({ worker, admin }: Pick<TestDatabase, 'worker' | 'adm
     sql,
     seal,
     sealNow,
+    untilSealable,
     entries,
     beganDaysAgo,
     anchor: () => anchor(deps),

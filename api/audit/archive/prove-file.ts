@@ -53,6 +53,22 @@ export async function* proveFile(store: Pick<ObjectStore, 'get' | 'head'>, row: 
   if (entries !== row.entries || digest.digest('hex') !== row.sha256) throw changed(row, 'digest')
 }
 
+/** The entries without a person, which are the last ones: reads no member that can have none. For a search, and no proof. */
+export async function* readUnnamed(store: Pick<ObjectStore, 'get'>, row: Row): AsyncGenerator<StoredEntry[]> {
+  const { members, bytes } = row
+  const named = members.findIndex(([actor]) => actor === null)
+  // The member before the first one that begins without a person can end without one.
+  const first = Math.max(0, (named < 0 ? members.length : named) - 1)
+  for (const [n, [, , start]] of members.entries()) {
+    if (n < first) continue
+    const packed = await read(store, row.objectKey, { start, end: (members[n + 1]?.[2] ?? bytes) - 1 })
+    const page = await entriesIn(packed).catch(() => {
+      throw changed(row, `member ${n}`)
+    })
+    yield page.filter(({ actorId }) => actorId === null)
+  }
+}
+
 function checkMember(row: Row, n: number, page: readonly StoredEntry[], last: StoredEntry | undefined): void {
   const [first] = page
   const [actor, at] = row.members[n] ?? []

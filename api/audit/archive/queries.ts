@@ -122,6 +122,9 @@ const manifestHash = (o: {
 
 export const memberRow = (one: Member): AuditArchiveRow['members'][number] => [one.actor, one.at, one.offset]
 
+/** In `details` of the entry that `auditDays` writes with the purge of a day. */
+export const PURGE_OPERATION = 'purge audit day'
+
 const FIRST = '0'.repeat(64)
 
 /**

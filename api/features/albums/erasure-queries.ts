@@ -3,7 +3,7 @@ import type { Tx } from '../../db/db.ts'
 import { sql } from '../../db/orm.ts'
 import { albumMedia, albums } from '../../db/schema/albums.ts'
 import { media } from '../../db/schema/media.ts'
-import { change, recordResources, successorIn } from '../../personal/queries.ts'
+import { change, holdSuccessor, recordResources } from '../../personal/queries.ts'
 import { releaseAlbum } from '../events/deletion-queries.ts'
 
 interface Whose {
@@ -42,8 +42,8 @@ const TITLE = 'Album'
  */
 export async function passAlbum(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed' | 'deleted' | 'gone'> {
   await tx.execute(sql`select from events where id = (select event_id from ${albums} where id = ${id}) for share`)
-  const { rows } = await tx.execute<{ isShared: boolean }>(sql`
-    select event_id is not null or exists (select from ${albumMedia} i join ${media} m on m.id = i.media_id
+  const { rows } = await tx.execute<{ orgId: Uuid; isShared: boolean }>(sql`
+    select org_id as "orgId", event_id is not null or exists (select from ${albumMedia} i join ${media} m on m.id = i.media_id
         where i.album_id = albums.id and m.purging_at is null) as "isShared"
     from ${albums} where id = ${id} and owner_id = ${userId} for update`)
   const [album] = rows
@@ -53,7 +53,8 @@ export async function passAlbum(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed
     await change(tx, sql`delete from ${albums} where id = ${id}`)
     return 'deleted'
   }
-  await tx.execute(sql`update ${albums} set owner_id = coalesce(${successorIn(sql`albums.org_id`, userId)}, owner_id),
+  const heir = await holdSuccessor(tx, album.orgId, userId)
+  await tx.execute(sql`update ${albums} set owner_id = coalesce(${heir}::uuid, owner_id),
     title = ${TITLE}, description = null, version = version + 1, updated_at = now() where id = ${id}`)
   return 'passed'
 }

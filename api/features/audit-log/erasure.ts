@@ -18,7 +18,7 @@ export const auditLogPart: PersonalPart = {
     },
     audit_exports: {
       holds: 'files of entries that an administrator asked for',
-      kept: '7 days after they were ready, and no longer than until the next erasure of a person',
+      kept: '7 days after they were ready, and no longer than until the erasure of a person whose entries they can have',
       columns: {
         user_id: { person: 'gone' },
         filters: { person: { stays: 'the ids that the administrator looked for, until the export ends' } },
@@ -46,13 +46,13 @@ export const auditLogPart: PersonalPart = {
     {
       name: 'audit.exports-of-others',
       phase: 'identity',
-      does: 'exports of the audit log that other administrators asked for end with their files, which can name the person; those under way begin again',
+      does: 'exports of the audit log that other administrators asked for, and that can have entries of the person, end with their files; those under way begin again',
       async run({ db, store }, { userId }) {
         // An export that is made before the keys are gone has the address of the person. The exporter reads keys anew for each
         // attempt.
         const key = await db.read({}, (tx) => findKey(tx, userId, new Date().getUTCFullYear()))
         if (key !== 'shredded') return { counts: {}, isWaiting: true }
-        const { ended, prefixes } = await db.inTransaction({}, renewAuditExports)
+        const { ended, prefixes } = await db.inTransaction({}, (tx) => renewAuditExports(tx, userId))
         for (const prefix of prefixes) await store.deletePrefix(prefix)
         return { counts: { audit_exports: ended } }
       },

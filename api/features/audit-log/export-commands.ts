@@ -63,12 +63,16 @@ export async function eraseAuditExportsOf(tx: Tx, userId: Uuid): Promise<void> {
 }
 
 /**
- * What exports of other administrators hold of an erased person in clear, such as addresses, is not known: those that are
- * ready end, those under way begin again. Returns what is in the store of both, as prefixes.
+ * What exports of other administrators hold of an erased person in clear, such as addresses, is not known: of those that can
+ * have entries of the person, the ones that are ready end, and the ones under way begin again. Returns what is in the store
+ * of both, as prefixes.
  */
-export async function renewAuditExports(tx: Tx): Promise<{ restarted: number; ended: number; prefixes: string[] }> {
-  const unfinished = await restartExports(tx)
-  const ended = await deleteFinishedExports(tx)
+export async function renewAuditExports(
+  tx: Tx,
+  userId: Uuid,
+): Promise<{ restarted: number; ended: number; prefixes: string[] }> {
+  const unfinished = await restartExports(tx, userId)
+  const ended = await deleteFinishedExports(tx, userId)
   await removeDownloads(tx, ended)
   // The folder of an attempt, never that of the export: the next attempt may have begun.
   const attempts = unfinished.map((key) => key.slice(0, key.lastIndexOf('/') + 1))

@@ -1,7 +1,7 @@
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Place } from '../../audit/archive/line.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, eq, ne, type PgUpdateSetSource, sql } from '../../db/orm.ts'
+import { and, eq, ne, type PgUpdateSetSource, type SQL, sql } from '../../db/orm.ts'
 import { type AuditExportRow, auditExports } from '../../db/schema/audit-exports.ts'
 
 export type { AuditExportRow } from '../../db/schema/audit-exports.ts'
@@ -182,23 +182,42 @@ export const deleteExportsOf = (tx: Tx, userId: Uuid): Promise<{ id: ExportId; u
     .returning({ id: auditExports.id, userId: auditExports.userId })
 
 /**
- * Takes the exports of all administrators that are under way from their workers and has them begin again. Run before
- * `deleteFinishedExports`: one that is completed in between is deleted there. Returns the keys of their unfinished files.
+ * Whether an export can have entries of the person, which alone have something of the person in clear: its filter names no
+ * other person, and the person did something on one of its days. `audit_actor_days` does not know any more who did something
+ * on a day that was purged since, nor yet whose entries are to be sealed.
  */
-export async function restartExports(tx: Tx): Promise<string[]> {
+function canHaveEntriesOf(userId: Uuid): SQL {
+  const from = sql`(audit_exports.filters->>'from')::timestamptz`
+  const to = sql`least((audit_exports.filters->>'to')::timestamptz, audit_exports.until)`
+  const hasDay = (day: SQL) => sql`${day} between
+    coalesce((${from} at time zone 'UTC')::date, '-infinity') and (${to} at time zone 'UTC')::date`
+  return sql`coalesce(audit_exports.filters->>'actorId', ${userId}::text) = ${userId}::text and (
+    exists (select from audit_actor_days d where d.actor_id = ${userId}::uuid and ${hasDay(sql`d.day`)})
+    or exists (select from audit_archives a where a.tier = 'purged' and ${hasDay(sql`a.day`)})
+    or exists (select from audit_log e where e.actor_id = ${userId}::uuid
+      and e.occurred_at >= coalesce(${from}, '-infinity') and e.occurred_at <= ${to}))`
+}
+
+/**
+ * Takes the exports of all administrators that are under way and can have entries of the person from their workers, and has
+ * them begin again; the others go on, however often people are erased. Run before `deleteFinishedExports`: one that is
+ * completed in between is deleted there. Returns the keys of their unfinished files.
+ */
+export async function restartExports(tx: Tx, userId: Uuid): Promise<string[]> {
   const { rows } = await tx.execute<{ key: string | null }>(sql`
-    with before as materialized (select id, object_key from audit_exports where state = 'processing' for update)
+    with before as materialized (select id, object_key from audit_exports
+      where state = 'processing' and ${canHaveEntriesOf(userId)} for update)
     update audit_exports set attempts = attempts + 1, object_key = null, upload_id = null, etags = '{}', entries = 0, bytes = 0,
       position_at = null, position_id = null, holder = null, lease_until = null, next_attempt_at = now()
     from before where audit_exports.id = before.id returning before.object_key as key`)
   return rows.flatMap(({ key }) => (key === null ? [] : [key]))
 }
 
-/** Those of all administrators that are over. */
-export const deleteFinishedExports = (tx: Tx): Promise<{ id: ExportId; userId: Uuid }[]> =>
+/** Those of all administrators that are over and can have entries of the person. */
+export const deleteFinishedExports = (tx: Tx, userId: Uuid): Promise<{ id: ExportId; userId: Uuid }[]> =>
   tx
     .delete(auditExports)
-    .where(ne(auditExports.state, 'processing'))
+    .where(and(ne(auditExports.state, 'processing'), canHaveEntriesOf(userId)))
     .returning({ id: auditExports.id, userId: auditExports.userId })
 
 /** Whether an export has this object: that of a worker that was too late may belong to the one that took over its upload. */

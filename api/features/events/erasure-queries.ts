@@ -2,7 +2,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { sql } from '../../db/orm.ts'
 import { eventParticipants, events } from '../../db/schema/events.ts'
-import { change, recordResources, successorIn } from '../../personal/queries.ts'
+import { change, holdSuccessor, recordResources } from '../../personal/queries.ts'
 import { holdAttachedMedia, lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
 
 interface Whose {
@@ -40,7 +40,8 @@ export async function passEvent(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed
     await removeEvent(tx, id)
     return 'deleted'
   }
-  await tx.execute(sql`update ${events} set owner_id = coalesce(${successorIn(sql`events.org_id`, userId)}, owner_id),
+  const heir = await holdSuccessor(tx, event.orgId, userId)
+  await tx.execute(sql`update ${events} set owner_id = coalesce(${heir}::uuid, owner_id),
     title = ${TITLE}, description = null, location_name = null, latitude = null, longitude = null,
     purge_notice_to = null, purge_look_at = '-infinity', version = version + 1, updated_at = now() where id = ${id}`)
   await tx.execute(sql`insert into ${eventParticipants} as p (event_id, user_id, org_id, status, joined_at)

@@ -1,13 +1,14 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Change } from '../../requests/change.ts'
 import { invitationsToTell } from './plan.ts'
-import { findEmails, leaveToAnother, listTold, takeUntold } from './told-queries.ts'
+import { findEmails, leaveToAnother, listTold, queueToTell, takeUntold } from './told-queries.ts'
 
 /**
  * Announces every pending invitation of the event that was not announced before: when the event becomes active, or when an
  * active event gets an invitation. The transaction must have locked the event. A repeat announces nothing.
  */
 export async function tellInvitees({ tx, announce }: Change, event: { id: Uuid; orgId: Uuid }): Promise<void> {
+  await queueToTell(tx, event.id)
   const untold = await takeUntold(tx, event.id)
   if (untold.length === 0) return
   const told = await listTold(

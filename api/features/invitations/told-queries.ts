@@ -8,6 +8,15 @@ import type { Address } from './plan.ts'
 import { changed, IN_ONE_HOUR, isExpired, lockPending } from './queries.ts'
 
 /**
+ * One transaction of an event at a time, until it ends: of two that share the lock of the event, neither sees the invitation
+ * of the other. Take it when the own invitation is inserted: a transaction that waits for it holds nothing that its holder
+ * still needs.
+ */
+export async function queueToTell(tx: Tx, eventId: Uuid): Promise<void> {
+  await tx.execute(sql`select pg_advisory_xact_lock(hashtextextended('tell ' || ${eventId}::text, 0))`)
+}
+
+/**
  * Returns the pending invitations of the event whose invitees have not been told, and makes a new token for those whose
  * token has expired. Two transactions never get the same invitation.
  */

@@ -170,9 +170,9 @@ for (const point of ['moved', 'sealed', 'anchored']) {
     if (point === 'anchored') await admin.query(`update audit_days set anchored_at = null`)
     await world.entries(5, { org: newUuid() })
     const program = fileURLToPath(new URL('../../support/dying-sealer.ts', import.meta.url))
-    // `sealed` and `anchored` are reached by a pass that closes a day.
+    // `sealed` and `anchored` are reached by a pass that closes a day: in the first minutes of a day, not yesterday.
     if (point === 'sealed' || point === 'anchored') {
-      await admin.query(`update audit_cursor set closed_until = closed_until - 1`)
+      await admin.query(`update audit_cursor set closed_until = closed_until - 2`)
       await admin.query(`delete from audit_days where day > (select closed_until from audit_cursor)`)
     }
     const child = spawn(process.execPath, [program, database.url, storeFolder, `audit.${point}`], {

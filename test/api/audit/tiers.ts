@@ -3,8 +3,9 @@ import { sweepAttempts } from '../../../api/audit/archive/attempts.ts'
 import { auditDays } from '../../../api/audit/archive/audit-target.ts'
 import type { DueDay } from '../../../api/audit/archive/tier-queries.ts'
 import { verify } from '../../../api/audit/verify.ts'
+import { untoldPurges } from '../../../api/audit/verify-plan.ts'
 import type { HandleDeps } from '../../../api/retention/target.ts'
-import { newUuid } from '../../../lib/contract/ids.ts'
+import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { RetentionRun } from '../../../lib/contract/retention.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import { archiveDay, auditWorld } from '../../support/audit.ts'
@@ -81,7 +82,7 @@ t.test('a day leaves the database, goes cold and ends, and the log is proved all
   t.strictSame(await log.run(), [], 'nothing is due')
   await shiftClock(log.admin, PAST)
   const before = await log.verify()
-  t.match(before, { entries: 12, findings: [] })
+  matchWhole(t, before, { entries: 12, findings: [] })
   const { worker } = log
   t.match(await worker.read({}, async (tx) => auditDays.countDue(tx, await log.due())), { due: 2, held: 0 })
   const listed = await worker.read({}, async (tx) =>
@@ -94,13 +95,13 @@ t.test('a day leaves the database, goes cold and ends, and the log is proved all
   t.strictSame(await log.run(), ['archive done', 'archive done'])
   t.strictSame(await log.tables(), [log.dayOf(1).slice(-2)], 'the tables are gone')
   matchWhole(t, await log.tiers(), [{ tier: 'warm' }, { tier: 'warm' }])
-  t.match(await log.verify(), { entries: 12, archived: 8, findings: [] })
+  matchWhole(t, await log.verify(), { entries: 12, archived: 8, findings: [] })
 
   await shiftClock(log.admin, '2 years 2 days')
   t.strictSame((await log.run()).sort(), ['archive done', ...Array(3).fill('chill done')])
   const cold = await log.sql('select tier, object_key, left_key from audit_archives order by day')
   matchWhole(t, cold, Array(3).fill({ tier: 'cold', object_key: /\/cold\//, left_key: null }))
-  t.match(await log.verify(), { entries: 12, archived: 12, findings: [] })
+  matchWhole(t, await log.verify(), { entries: 12, archived: 12, findings: [] })
   for (const { object_key } of cold) t.ok(await log.store.head(object_key))
   const keys: string[] = []
   for await (const { key } of log.store.list('audit/days/')) keys.push(key)
@@ -111,7 +112,7 @@ t.test('a day leaves the database, goes cold and ends, and the log is proved all
   for (const { object_key } of cold) t.notOk(await log.store.head(object_key))
   matchWhole(t, await log.tiers(), Array(3).fill({ tier: 'purged', left_key: null }))
   await log.seal()
-  t.match(await log.verify(), { purged: 3, findings: [] })
+  matchWhole(t, await log.verify(), { purged: 3, findings: [] })
   const entries = await log.sql(`select details from audit_log where details->>'operation' = 'purge audit day'`)
   matchWhole(t, entries, Array(3).fill({ details: { entries: 4, manifest_sha256: /^[0-9a-f]{64}$/ } }))
   t.match(log.total, { moved: 6, purged: 3 })
@@ -122,6 +123,73 @@ t.test('a day that someone marks as purged before its time is found', async (t) 
   await archiveDay({ db: log.worker, store: log.store }, log.dayOf(3))
   await log.sql(`update audit_archives set tier = 'purged'`)
   t.match((await log.verify()).findings, [{ what: 'purged early', day: log.dayOf(3) }])
+})
+
+t.test('a day that someone marks as purged after a year is found', async (t) => {
+  const log = await agedLog(t)
+  await shiftClock(log.admin, '91 days')
+  await log.run()
+  await shiftClock(log.admin, '500 days')
+  await log.sql(`update audit_archives set tier = 'purged', members = '[]' where day = $1`, [log.dayOf(2)])
+  await log.sql(`select audit_forget_day($1::date)`, [log.dayOf(2)])
+  const insertPurgeEntry = (manifest: string) =>
+    log.sql(
+      `insert into audit_log (id, action, resource_type, result, details)
+        values (gen_random_uuid(), 'ADMIN_ACTION', 'audit_log', 'success',
+          jsonb_build_object('operation', 'purge audit day', 'day', $1::text, 'manifest_sha256', $2::text))`,
+      [log.dayOf(2), manifest],
+    )
+  const isHidden = [{ what: 'purged without entry', day: log.dayOf(2) }]
+  t.strictSame(await log.findings(), isHidden)
+  t.strictSame(await log.findings({ from: log.dayOf(2), to: log.dayOf(2) }), isHidden)
+  t.strictSame(await log.findings({ to: log.dayOf(3) }), [], 'it is not of these days')
+  await insertPurgeEntry('0'.repeat(64))
+  t.strictSame(await log.findings(), isHidden, 'an entry about another day')
+  const [{ manifest }] = await log.sql('select manifest_sha256 as manifest from audit_archives where day = $1', [
+    log.dayOf(2),
+  ])
+  await insertPurgeEntry(manifest)
+  t.strictSame(await log.findings(), [])
+})
+
+t.test('the entry about a purge is found in an archived day behind the range', async (t) => {
+  const log = await agedLog(t)
+  await shiftClock(log.admin, '7 years 2 days')
+  await log.run()
+  await log.seal()
+  const [today, range] = [log.dayOf(0), { from: log.dayOf(3), to: log.dayOf(2) }]
+  const key = (await archiveDay({ db: log.worker, store: log.store }, today)) ?? ''
+  const name = today.replaceAll('-', '')
+  await log.sql(`drop table audit_log_${name}, audit_links_${name}`)
+  matchWhole(t, await log.verify(range), { purged: 2, findings: [] })
+  await log.store.delete(key)
+  const hidden = [3, 2].map((ago) => ({ what: 'purged without entry', day: log.dayOf(ago) }))
+  t.strictSame(await log.findings(range), hidden)
+})
+
+t.test('the entry about a purge may be gone once days of a year later were purged', async (t) => {
+  const days = ['2020-01-01', '2020-06-01', '2021-01-01', '2021-06-02']
+  t.strictSame(untoldPurges(days, new Set(days)), [])
+  t.strictSame(untoldPurges(days, new Set(['2021-06-02'])), ['2021-01-01'])
+  t.strictSame(untoldPurges(days, new Set(['2020-06-01', '2021-01-01'])), ['2021-06-02'])
+  t.strictSame(untoldPurges(days, new Set()), days, 'none excuses another that has no entry itself')
+})
+
+t.test('a person who is not found by a day is a finding, wherever the day lies', async (t) => {
+  const log = await agedLog(t)
+  const noted = await log.sql('select actor_id, day::text as day from audit_actor_days order by day')
+  const missing = (from: readonly { day: string; actor_id: Uuid }[]) =>
+    from.map(({ day, actor_id }) => ({ what: 'actor missing', day, actors: 1, actor: formatId('user', actor_id) }))
+  await log.entries(1)
+  matchWhole(t, await log.verify(), { unsealed: 1, findings: [] }, 'the sealer has not reached the one of today')
+  await log.sql('delete from audit_actor_days')
+  t.strictSame(await log.findings(), missing(noted))
+  await shiftClock(log.admin, PAST)
+  t.strictSame(await log.run(), ['archive done', 'archive done'])
+  t.strictSame(await log.findings(), missing(noted), 'two days in the object store')
+  t.strictSame(await log.findings({ from: log.dayOf(1) }), missing(noted.slice(2)))
+  for (const { actor_id, day } of noted) await log.sql('insert into audit_actor_days values ($1, $2)', [actor_id, day])
+  t.strictSame(await log.findings(), [])
 })
 
 t.test('a proof of the log finds nothing wrong with days that move meanwhile', async (t) => {
@@ -221,7 +289,7 @@ t.test('killed at any step, the next run ends it, and each day once', async (t) 
   await log.run()
   await log.seal()
   matchWhole(t, await log.tiers(), Array(3).fill({ tier: 'purged', left_key: null }))
-  t.match(await log.verify(), { purged: 3, findings: [] })
+  matchWhole(t, await log.verify(), { purged: 3, findings: [] })
   const [{ n }] = await log.sql(
     `select count(*)::int as n from audit_log where details->>'operation' = 'purge audit day'`,
   )
@@ -287,7 +355,7 @@ t.test('a process that stood still for longer than its lease cannot touch what a
     stuck.goOn()
     t.equal(await stale, 'lost')
     t.strictSame(await archived(item.day), before)
-    t.match(await log.verify(), { entries: 12, findings: [] })
+    matchWhole(t, await log.verify(), { entries: 12, findings: [] })
     t.strictSame(await keys(), [before[0].object_key], 'and its own object is gone')
     t.strictSame(await log.sql('select from audit_day_attempts'), [])
   })
@@ -320,7 +388,7 @@ t.test('a process that stood still for longer than its lease cannot touch what a
     t.equal(await stale, 'lost')
     t.strictSame(await archived(item.day), [])
     t.strictSame(await log.run(), ['archive done'])
-    t.match(await log.verify(), { entries: 12, findings: [] })
+    matchWhole(t, await log.verify(), { entries: 12, findings: [] })
   })
 })
 

@@ -7,7 +7,7 @@ import { csvField } from '../../../../api/features/audit-log/csv-plan.ts'
 import { auditLogPart } from '../../../../api/features/audit-log/erasure.ts'
 import { eraseAuditExportsOf } from '../../../../api/features/audit-log/export-commands.ts'
 import { startExporter } from '../../../../api/features/audit-log/exporter.ts'
-import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
+import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { systemClock } from '../../../../lib/runtime/clock.ts'
 import { MIN_PART_BYTES } from '../../../../lib/runtime/object-store/object-store.ts'
 import { aPerson, pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
@@ -50,6 +50,13 @@ const download = async (data: { download_url: string }) => {
   const { status, headers, arrayBuffer } = await got(pathOf(data.download_url))
   t.equal(status, 200)
   return { text: Buffer.from(arrayBuffer).toString(), headers }
+}
+
+/** Runs the step of an erasure that is about exports of others. */
+async function erase(userId: Uuid) {
+  const step = auditLogPart.erase?.find(({ name }) => name === 'audit.exports-of-others')
+  if (!step) throw new Error('no such step')
+  return step.run(...([{ ...api, db: worker, store }, { userId }] as unknown as Parameters<typeof step.run>))
 }
 
 /** A person whose entries are as many bytes in a file: several parts of an upload. */
@@ -246,6 +253,55 @@ t.test('a worker that stalls behind the completion leaves the file to the one th
   t.equal(text.trimEnd().split('\n').length, entries)
 })
 
+t.test('an erasure leaves exports alone that can have no entry of the person', async (t) => {
+  await admin.query('delete from audit_exports')
+  const [actorId, another] = [newUuid(), newUuid()]
+  await addEntries(admin, [
+    { actorId, at: daysAgo(30) },
+    { actorId: another, at: daysAgo(2) },
+  ])
+  await sealAll(admin)
+  await addEntries(admin, [{ actorId, at: daysAgo(2) }])
+  const old = { from: daysAgo(31), to: daysAgo(29) }
+  const recent = { from: daysAgo(10), to: daysAgo(1) }
+  const given = (id: Uuid) => ({ actor_id: formatId('user', id) })
+  const cases: [json: object, isTheirs: boolean][] = [
+    [{}, true],
+    [given(actorId), true],
+    [given(another), false],
+    [old, true],
+    [{ ...old, ...given(another) }, false],
+    [recent, true],
+    [{ ...recent, ...given(another), include_unsealed: true }, false],
+    [{ from: daysAgo(29), to: daysAgo(10) }, false],
+    [{ from: daysAgo(1) }, false],
+    [{ to: daysAgo(29) }, true],
+    [{ to: daysAgo(31) }, false],
+  ]
+  const made = async (json: object) => (await request({ format: 'jsonl', ...json })).data.export_id as string
+  const underWay = await Promise.all(cases.map(([json]) => made(json)))
+  const ready = await Promise.all(cases.map(([json]) => made(json)))
+  for (const id of ready) {
+    await admin.query(`update audit_exports set state = 'completed' where id = $1`, [uuidOf('export', id)])
+  }
+  await admin.query(`update audit_exports set etags = '{one}' where state = 'processing'`)
+  await worker.inTransaction({}, (tx) => shredPersonKeys(tx, actorId))
+  const ended = await erase(actorId)
+  t.match(ended, { counts: { audit_exports: cases.filter(([, isTheirs]) => isTheirs).length } })
+  for (const [n, [json, isTheirs]] of cases.entries()) {
+    const [going, over] = [await rowOf(underWay[n] ?? ''), await rowOf(ready[n] ?? '')]
+    t.strictSame([going.etags.length === 0, over === undefined], [isTheirs, isTheirs], JSON.stringify(json))
+  }
+
+  const purged = await made({ to: daysAgo(31) })
+  await admin.query(`insert into audit_archives (day, tier, object_key, entries, late, bytes, sha256, members,
+    previous_sha256, manifest_sha256) values (current_date - 32, 'purged', 'k', 1, 0, 1, '', '[]', '', '')`)
+  await admin.query(`update audit_exports set state = 'completed'`)
+  await erase(actorId)
+  t.equal(await rowOf(purged), undefined, 'no one knows who did something on a purged day')
+  await admin.query('delete from audit_archives; delete from audit_exports')
+})
+
 t.test('an erasure ends the exports of others that are ready, and has those under way begin again', async (t) => {
   await admin.query('delete from audit_exports')
   const { wire, actorId, entries } = await aBusyPerson(6)
@@ -274,14 +330,11 @@ t.test('an erasure ends the exports of others that are ready, and has those unde
   // Has the key of the person in memory: no notification tells it.
   const late = exporter(t, {}, { store: slow })
   await eventually('its parts', async () => (await row()).etags.length === 2)
-  const step = auditLogPart.erase?.find(({ name }) => name === 'audit.exports-of-others')
-  if (!step) throw new Error('no such step')
-  const erasure = [{ ...api, db: worker, store }, { userId: actorId }] as unknown as Parameters<typeof step.run>
-  t.match(await step.run(...erasure), { isWaiting: true }, 'as long as the keys of the person are there')
+  t.match(await erase(actorId), { isWaiting: true }, 'as long as the keys of the person are there')
   t.equal((await row()).etags.length, 2)
   await worker.inTransaction({}, (tx) => shredPersonKeys(tx, actorId))
-  t.match(await step.run(...erasure), { counts: { audit_exports: 1 } })
-  t.match(await step.run(...erasure), { counts: { audit_exports: 0 } }, 'again')
+  t.match(await erase(actorId), { counts: { audit_exports: 1 } })
+  t.match(await erase(actorId), { counts: { audit_exports: 0 } }, 'again')
   t.equal((await show(ready, other)).status, 404)
   t.strictSame(await api.keys(`downloads/${other.id}/`), [])
   isErased.resolve()

@@ -1,13 +1,15 @@
 import t from 'tap'
+import { passAlbum } from '../../../../api/features/albums/erasure-queries.ts'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
+import { passEvent } from '../../../../api/features/events/erasure-queries.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
 import type { ErasedPerson, EraseStep } from '../../../../api/personal/part.ts'
-import { newUuid } from '../../../../lib/contract/ids.ts'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { threadsIn } from '../../../support/comments.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
-import { takePart } from '../../../support/events.ts'
+import { anEvent, takePart } from '../../../support/events.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
 import { inTurn, waitingIn } from '../../../support/in-turn.ts'
@@ -277,6 +279,40 @@ t.test('what a step has failed to withdraw keeps those that build on it from end
     t.match(await renders.row(id), { status: 'failed', error: { code: 'SOURCE_ERASED' } })
     t.equal(await renders.render(id), undefined)
   }
+})
+
+t.test('what passes on while who would take over is removed gets the next member as its owner', async (t) => {
+  const [person, removed, next] = [await aPerson(api), await aPerson(api), await aPerson(api)]
+  const [{ id: within }] = await sql(
+    `insert into organizations (id, name) values (gen_random_uuid(), 'New') returning id`,
+  )
+  for (const [who, role] of [
+    [person, 'member'],
+    [removed, 'owner'],
+    [next, 'admin'],
+  ] as const) {
+    await sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [within, who.id, role])
+  }
+  const event = await anEvent(api, { org: '', orgId: within, owner: person })
+  const [{ id: album }] = await sql(
+    `insert into albums (id, org_id, owner_id, title, event_id) values (gen_random_uuid(), $1, $2, 'a', $3) returning id`,
+    [within, person.id, event.id],
+  )
+  const removal = {
+    text: 'delete from memberships where org_id = $1 and user_id = $2',
+    values: [within, removed.id],
+  }
+  const pass = (one: typeof passEvent, id: Uuid) =>
+    inTurn(database, removal, () => database.worker.inTransaction({}, (tx) => one(tx, id, person.id)))
+  t.strictSame(await pass(passEvent, event.id), ['passed'])
+  await sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [within, removed.id, 'owner'])
+  t.strictSame(await pass(passAlbum, album), ['passed'])
+  const owners = await sql(
+    'select (select owner_id from events where id = $1) as event, (select owner_id from albums where id = $2) as album',
+    [event.id, album],
+  )
+  t.strictSame(owners, [{ event: next.id, album: next.id }])
+  t.strictSame(await sql('select from event_participants where user_id = $1', [removed.id]), [])
 })
 
 t.test('who joins an organization while its only member closes the account becomes its owner', async (t) => {

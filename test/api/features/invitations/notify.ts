@@ -1,8 +1,11 @@
 import t from 'tap'
+import { insertNew } from '../../../../api/features/invitations/commands.ts'
 import { tellInvitees } from '../../../../api/features/invitations/notify.ts'
 import { changesOf } from '../../../../api/requests/change.ts'
 import { type Answer, aPerson, type Person, startTestApi } from '../../../support/api.ts'
 import type { MadeEvent } from '../../../support/events.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { waitingIn } from '../../../support/in-turn.ts'
 import { invitationWorld, type MadeInvitation } from '../../../support/invitations.ts'
 
 /** Who is told of an invitation, and how often. */
@@ -104,6 +107,34 @@ t.test('a person who is invited as a user and by address is told once', async (t
   const now = await world.event('active')
   const [byEmail] = await both(now)
   t.strictSame(await toldOf(now), byEmail && [due(byEmail)])
+})
+
+t.test('a person whom two hosts invite at once, as a user and by address, is told once', async (t) => {
+  const at = await world.event('active')
+  const [person, email] = [await aPerson(api), world.newEmail()]
+  await admin.query('update users set email = $2 where id = $1', [person.id, email])
+  const none = { email: null, phoneNumber: null, userId: null }
+  const inviteAs = (target: Partial<Record<keyof typeof none, string>>, then: () => unknown) =>
+    db.inTransaction({ org: world.orgId }, async (tx) => {
+      const { orgId } = world
+      await insertNew({ tx }, { orgId, eventId: at.id, ...none, ...target, message: null, invitedBy: member.id })
+      await tellInvitees(changesOf(tx, { orgId, actorId: member.id, context: null }), { id: at.id, orgId })
+      await then()
+    })
+  const [hasTold, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const first = inviteAs({ userId: person.id }, () => {
+    hasTold.resolve()
+    return mayEnd.promise
+  })
+  await hasTold.promise
+  let isOver = false
+  const second = inviteAs({ email }, () => {
+    isOver = true
+  })
+  await eventually('the other one to wait', async () => isOver || (await waitingIn(api.database)) > 0)
+  mayEnd.resolve()
+  await Promise.all([first, second])
+  t.equal((await toldOf(at)).length, 1)
 })
 
 t.test('an invitation that was answered is not told', async (t) => {
