@@ -138,10 +138,12 @@ const oldestUnsealed = ({ closedUntil, now }: Cursor) => {
  */
 export async function closableNow(tx: Tx, cursor: Cursor): Promise<Day> {
   const { upto, serial, floor, closable } = cursor
+  // Materialized: for the first one by time, Postgres would read the entries of all these days in the order of time.
   const { rows } = await tx.execute<{ day: Day | null }>(sql`
-    select ((min(e.occurred_at) at time zone 'UTC')::date + ${LATEST_DAYS - 1}::integer)::text as day from audit_log e
-    where (e.txid, e.serial) > (${upto}::xid8, ${serial}::bigint) and e.serial > ${floor}::bigint
-      and e.occurred_at >= ${oldestUnsealed(cursor)}`)
+    with waiting as materialized (select e.occurred_at from audit_log e
+      where (e.txid, e.serial) > (${upto}::xid8, ${serial}::bigint) and e.serial > ${floor}::bigint
+        and e.occurred_at >= ${oldestUnsealed(cursor)})
+    select ((min(occurred_at) at time zone 'UTC')::date + ${LATEST_DAYS - 1}::integer)::text as day from waiting`)
   const day = rows[0]?.day
   return day && day < closable ? day : closable
 }

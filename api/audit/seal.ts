@@ -55,7 +55,7 @@ export function sealOnce({ db, personalData }: SealDeps, limit = PASS_ENTRIES): 
     if (last) failpoint('audit.moved')
     if (isFull) return 'more'
     // The pass reached the horizon: what of the day is not sealed yet belongs to a transaction that still runs.
-    return close(pass)
+    return close({ ...pass, cursor: { ...cursor, ...(last && { upto: last.txid, serial: last.serial }) } })
   })
 }
 

@@ -182,7 +182,12 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     if (ids.length === 0) return messages
     let appended = new Set<Uuid>()
     await untilDone(how, async () => {
-      appended = await db.read({}, (tx) => findAppended(tx, ids))
+      appended = await db.inTransaction({}, async (tx) => {
+        const found = await findAppended(tx, ids)
+        // A connection that still leads to the primary of before knows other events.
+        await checkTurn(tx, how)
+        return found
+      })
     })
     return messages.filter((message) => !isInDoubt(message) || appended.has(message.messageId))
   }
