@@ -36,11 +36,18 @@ const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', null)
 const isOver = (due: Due, before = toPurge(due)) =>
   sql`(e.archived_at <= ${before} and ${purgeTime(sql`e`)} <= ${due.at}::timestamptz)`
 /**
- * Whether the last notice of the event `e` is still on its way to a person: no message to this person has left. Webhooks do not
- * count: they are the organization's. What was refused, or is not wanted, is not waited for. Limits, because Postgres would
+ * An older worker announced a time that was cut off to milliseconds, so that the consumer did not find the event. No one was told.
+ * A purge that has begun goes on.
+ */
+const isOfNoMessage = sql`(e.purge_begun_at is null and e.purge_notice_for <> date_trunc('milliseconds', e.purge_notice_for))`
+/**
+ * Whether the last notice of the event `e` is still on its way to a person: it is not handled, or no message to this person has
+ * left. The outbox and what is parked are asked for notices of an older worker, which does not say that they are not handled.
+ * Webhooks do not count: they are the organization's. What was refused, or is not wanted, is not waited for. Limits, because Postgres would
  * read all of the outbox for an `exists`.
  */
 export const isUnheard = sql<boolean>`coalesce(
+  case when e.purge_notice_unhandled or ${isOfNoMessage} then true end,
   (select true from ${outbox} o where o.aggregate_id = e.id and o.published_at is null and o.type = 'EventPurgeSoon' limit 1),
   (select true from ${parkedEvents} p where p.consumer = 'notifications' and p.aggregate_id = e.id
     and p.event->>'type' = 'EventPurgeSoon' limit 1),

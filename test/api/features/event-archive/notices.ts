@@ -12,8 +12,10 @@ import {
   nextNotice,
 } from '../../../../api/features/event-archive/notice-plan.ts'
 import { giveNotices } from '../../../../api/features/event-archive/notices.ts'
+import { notificationConsumer } from '../../../../api/features/notifications/consumer.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
+import type { ReceivedEvent } from '../../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { archiveWorld } from '../../../support/archived-events.ts'
@@ -80,11 +82,26 @@ const deps = { db, store: storage.store, log: base.log, signal, waitMs: 5, pause
 const RULES: RetentionRun['rules'] = [{ after: 'P7Y', action: 'purge' }]
 const carry = (change: Partial<RetentionRun> = {}) =>
   carryOut(deps, eventArchive, aRun('EventArchive', { rules: RULES, confirmed: true, ...change }))
+const announce = () => giveNotices({ db, log: base.log }, signal)
 const publish = () => sql('update outbox set published_at = now() where published_at is null')
-/** Nothing is on its way any more. */
+/** The consumer of notifications handles what was announced last of these events, or of all. There is no channel. */
+async function handle(event?: Uuid): Promise<void> {
+  const rows = await sql(
+    `select distinct on (aggregate_id) aggregate_id as event_id, payload from outbox
+     where type = 'EventPurgeSoon' and aggregate_id = coalesce($1, aggregate_id) order by aggregate_id, created_at desc`,
+    [event ?? null],
+  )
+  const events = rows.map(({ event_id, payload: { notice, purge_at } }) => ({
+    ...{ id: newUuid(), type: 'EventPurgeSoon', orgId: org, at: new Date(), aggregateVersion: 1 },
+    payload: { event_id, org_id: org, notice, purge_at },
+  })) as ReceivedEvent[]
+  await db.inTransaction({}, (tx) => notificationConsumer([], () => {}).handle(tx, events))
+}
+/** The notices are announced, published and handled. */
 async function give(): Promise<number> {
-  const given = await giveNotices({ db, log: base.log }, signal)
+  const given = await announce()
   await publish()
+  await handle()
   return given
 }
 /** Archived seven years ago, but for so many days. */
@@ -120,6 +137,38 @@ t.test('an owner is told 30 and 7 days before, once each, and then the event is 
   t.ok(Date.parse(said.purge_at) <= Date.now() + day(41))
   t.match(await carry(), { purged: 1 })
   t.notOk(await exists('events', event))
+})
+
+t.test('the consumer finds the event of each notice, and tells its owner', async (t) => {
+  const event = await anEvent(20)
+  await give()
+  await later(14)
+  await give()
+  const told = await sql(
+    'select purge_notice as notice, user_id = $2 as owner from notifications where event_id = $1 order by 1',
+    [event, user],
+  )
+  t.strictSame(told, [
+    { notice: 1, owner: true },
+    { notice: 2, owner: true },
+  ])
+})
+
+t.test('an owner whom an older worker did not tell, because the time that it named was cut off, is told', async (t) => {
+  const event = await anEvent(-400)
+  await give()
+  await sql(`update events set purge_notice_for = purge_notice_for + interval '1 microsecond' where id = $1`, [event])
+  await later(8)
+  t.match(await carry(), { purged: 0 })
+  await sql('update events set purge_begun_at = now() where id = $1', [event])
+  await give()
+  t.strictSame(await notices(event), ['last'], 'a purge that has begun goes on')
+  await sql('update events set purge_begun_at = null where id = $1', [event])
+  await later(16)
+  await give()
+  t.strictSame(await notices(event), ['last', 'last'])
+  await later(24)
+  t.match(await carry(), { purged: 1 })
 })
 
 t.test('an event whose time is over already is announced at once, and purged seven days later', async (t) => {
@@ -161,25 +210,19 @@ t.test('what was confirmed once is purged after its notices, without another que
 
 t.test('a purge waits for a last notice that has not left, and the owner is told again', async (t) => {
   const event = await anEvent(-400)
-  const announce = () => giveNotices({ db, log: base.log }, signal)
   t.equal(await announce(), 1)
   await later(8)
   t.match(await carry(), { purged: 0 }, 'it is not published yet')
   t.equal(await announce(), 1)
   t.strictSame(await notices(event), ['last', 'last'])
   await publish()
-  const notification = newUuid()
+  await handle()
   const deliver = (channel: string, state: string) =>
     sql(
       `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state)
-       values (gen_random_uuid(), $1, $2, $3, 'there', $4)`,
-      [org, notification, channel, state],
+       select gen_random_uuid(), org_id, id, $2, 'there', $3 from notifications where event_id = $1`,
+      [event, channel, state],
     )
-  await sql(
-    `insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
-     select $1, org_id, 'EventPurgeSoon.v1', id, owner_id, 2, purge_notice_for from events where id = $2`,
-    [notification, event],
-  )
   await deliver('email', 'pending')
   await deliver('push', 'suppressed')
   await deliver('webhook', 'sent')
@@ -188,7 +231,11 @@ t.test('a purge waits for a last notice that has not left, and the owner is told
   t.equal(await announce(), 1, 'the time that it names is over')
   await publish()
   t.equal(await announce(), 0)
-  await sql('update notifications set purge_at = (select purge_notice_for from events where id = $1)', [event])
+  await sql(
+    `update notifications set purge_at = (select purge_notice_for from events where id = $1) where event_id = $1`,
+    [event],
+  )
+  await handle()
   await sql(`update notification_deliveries set state = 'sending' where channel = 'email'`)
   await later(24)
   t.match(await carry(), { purged: 0 })
@@ -196,6 +243,56 @@ t.test('a purge waits for a last notice that has not left, and the owner is told
   await sql(`update notification_deliveries set state = 'pending' where channel = 'webhook'`)
   t.match(await carry(), { purged: 1 })
 })
+
+t.test('a purge waits for a last notice that is published and not handled, and the owner is told again', async (t) => {
+  await anEvent(-400)
+  t.equal(await announce(), 1)
+  await publish()
+  await later(8)
+  t.match(await carry(), { purged: 0 })
+  await sql('delete from outbox')
+  t.match(await carry(), { purged: 0 }, 'the outbox drops events after seven days')
+  t.equal(await announce(), 1)
+  await publish()
+  await handle()
+  await later(14)
+  t.match(await carry(), { purged: 0 }, 'seven days after the notice that was heard')
+  await later(16)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('a notice of before, or the first one, does not stand for the last one', async (t) => {
+  const event = await anEvent(20)
+  await announce()
+  const [said] = await announced('EventPurgeSoon', event)
+  t.match(said, { notice: 'first' })
+  await later(14)
+  await announce()
+  t.strictSame(await notices(event), ['first', 'last'])
+  await sql(`delete from outbox where type = 'EventPurgeSoon' and payload->>'notice' = 'last'`)
+  await sql(
+    `update outbox set payload = jsonb_set(payload, '{purge_at}', (select to_jsonb(to_char(
+    purge_notice_for at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) from events where id = $1))`,
+    [event],
+  )
+  await publish()
+  await handle()
+  await later(22)
+  t.match(await carry(), { purged: 0 })
+})
+
+t.test(
+  'a notice of a worker that does not say whether it is handled is not waited for once it is published',
+  async (t) => {
+    const event = await anEvent(-400)
+    await announce()
+    await sql('update events set purge_notice_unhandled = false where id = $1', [event])
+    await later(8)
+    t.match(await carry(), { purged: 0 })
+    await publish()
+    t.match(await carry(), { purged: 1 })
+  },
+)
 
 t.test('a purge waits for a last notice that could not be handled', async (t) => {
   const event = await anEvent(-400)

@@ -1,0 +1,9 @@
+-- A purge waits until the consumer of notifications has handled the last notice before it, also once the outbox has published
+-- its event and dropped it. Notices of before count as handled.
+
+-- No one waits behind this for longer; the migration is tried again.
+set local lock_timeout = '2s';
+
+alter table events
+  -- The consumer of notifications has not handled the last notice yet.
+  add column purge_notice_unhandled boolean not null default false;
