@@ -467,3 +467,25 @@ t.test('a hold that comes within a step stops it at its next transaction', async
   await eraseWhole(eraseDeps(api, cluster), asked.id)
   t.strictSame(await bodiesOf(comments), [])
 })
+
+t.test('an erasure goes on at the end of a hold, also with what a run has found held and put off', async (t) => {
+  const person = await aMember()
+  const media = await made.aMedia({ by: person.id })
+  await sql(`update media set deleted_at = now() - interval '40 days', deleted_by = uploader_id where id = $1`, [media])
+  const placed = await hold('person', person.id)
+  const run = { db, store, log: quietLog(), signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
+  t.match(await carryOutRun(run, mediaTrash, aRun('MediaTrash')), { purged: 0, reason: /1 due item is kept/ })
+  const asked = await ask(person)
+  const deps = eraseDeps(api, cluster)
+  t.match(await carryOut(deps, ERASE_STEPS, asked.id), { againAfterMs: 600_000 })
+
+  const woken: (string | undefined)[] = []
+  const listener = await admin.connect()
+  t.teardown(() => listener.release(true))
+  listener.on('notification', ({ payload }) => woken.push(payload))
+  await listener.query('listen erasures')
+  await releaseHold(db, placed.id)
+  await eventually('the erasure is woken', async () => woken.includes(asked.id))
+  t.equal(await carryOut(deps, ERASE_STEPS, asked.id), undefined, 'it is completed')
+  t.notOk(await exists('media', media))
+})
