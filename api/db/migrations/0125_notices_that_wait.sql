@@ -6,4 +6,6 @@ set local lock_timeout = '2s';
 
 alter table events
   -- The consumer of notifications has not handled the last notice yet.
-  add column purge_notice_unhandled boolean not null default false;
+  add column purge_notice_unhandled boolean not null default false,
+  -- How many last notices in a row had to be given again because everyone to be told was refused for the time being.
+  add column purge_notices_refused integer not null default 0;

@@ -26,6 +26,7 @@ export const events = pgTable('events', {
   purgeNoticeFor: time(),
   purgeNoticeTo: id('user'),
   purgeNoticeUnhandled: boolean().notNull().default(false),
+  purgeNoticesRefused: integer().notNull().default(0),
   purgeBegunAt: time(),
   purgeLookAt: leaseTime().notNull().default('-infinity'),
   version: integer().notNull().default(1),

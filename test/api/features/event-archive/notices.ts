@@ -11,6 +11,7 @@ import {
   type NoticeSeen,
   nextNotice,
 } from '../../../../api/features/event-archive/notice-plan.ts'
+import { countRefusedNotices } from '../../../../api/features/event-archive/notice-queries.ts'
 import { giveNotices } from '../../../../api/features/event-archive/notices.ts'
 import { notificationConsumer } from '../../../../api/features/notifications/consumer.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
@@ -113,6 +114,11 @@ async function anEvent(daysLeft: number): Promise<Uuid> {
 const notices = async (event: Uuid) => (await announced('EventPurgeSoon', event)).map(({ notice }) => notice)
 const later = (days: number) => shiftClock(admin, `${days} days`)
 
+const join = (person: Uuid, role = 'member') =>
+  sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [org, person, role])
+const leave = (person: Uuid) => sql('delete from memberships where user_id = $1', [person])
+const own = (event: Uuid, person: Uuid) => sql('update events set owner_id = $2 where id = $1', [event, person])
+
 t.beforeEach(async () => {
   await made.clear()
   await later(0)
@@ -208,6 +214,16 @@ t.test('what was confirmed once is purged after its notices, without another que
   t.match(await run(), { due: 11, ended: 'ConfirmationRequired' }, 'many that have become due since do')
 })
 
+/** A delivery of each notification of the event that has none by the channel, or of that to one person. */
+const deliver = (event: Uuid, channel: string, state: string, o: { attempts?: number; to?: Uuid } = {}) =>
+  sql(
+    `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state, attempts)
+     select gen_random_uuid(), org_id, id, $2, 'there', $3, $4 from notifications n
+     where event_id = $1 and user_id = coalesce($5, user_id)
+       and not exists (select from notification_deliveries d where d.notification_id = n.id and d.channel = $2)`,
+    [event, channel, state, o.attempts ?? 0, o.to ?? null],
+  )
+
 t.test('a purge waits for a last notice that has not left, and the owner is told again', async (t) => {
   const event = await anEvent(-400)
   t.equal(await announce(), 1)
@@ -217,15 +233,9 @@ t.test('a purge waits for a last notice that has not left, and the owner is told
   t.strictSame(await notices(event), ['last', 'last'])
   await publish()
   await handle()
-  const deliver = (channel: string, state: string) =>
-    sql(
-      `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state)
-       select gen_random_uuid(), org_id, id, $2, 'there', $3 from notifications where event_id = $1`,
-      [event, channel, state],
-    )
-  await deliver('email', 'pending')
-  await deliver('push', 'suppressed')
-  await deliver('webhook', 'sent')
+  await deliver(event, 'email', 'pending')
+  await deliver(event, 'push', 'suppressed')
+  await deliver(event, 'webhook', 'sent')
   await later(16)
   t.match(await carry(), { purged: 0 }, 'it waits for the mail server')
   t.equal(await announce(), 1, 'the time that it names is over')
@@ -242,6 +252,97 @@ t.test('a purge waits for a last notice that has not left, and the owner is told
   await sql(`update notification_deliveries set state = 'sent' where channel = 'email'`)
   await sql(`update notification_deliveries set state = 'pending' where channel = 'webhook'`)
   t.match(await carry(), { purged: 1 })
+})
+
+t.test('of several owners who are told one is enough, whatever becomes of the mails to the others', async (t) => {
+  const [owner, first, second] = [await made.aPerson(), await made.aPerson(), await made.aPerson()]
+  await sql(`update memberships set role = 'owner' where user_id = any($1)`, [[first, second]])
+  const event = await anEvent(-400)
+  await own(event, owner)
+  await leave(owner)
+  await give()
+  await deliver(event, 'email', 'pending', { attempts: 3, to: first })
+  await deliver(event, 'email', 'failed', { to: second })
+  await later(8)
+  t.match(await carry(), { purged: 0 }, 'no one was told')
+  await sql(
+    `update notification_deliveries d set state = 'sent' from notifications n
+    where n.id = d.notification_id and n.user_id = $1`,
+    [second],
+  )
+  await deliver(event, 'email', 'pending')
+  t.match(await carry(), { purged: 1 })
+})
+
+/** As if a mail about something else had left now. */
+async function somethingElseIsSent(): Promise<void> {
+  const other = await made.anEvent({ archived: 1 })
+  await sql(
+    `insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
+     values ($1, $2, 'EventPurgeSoon.v1', $3, $4, 1, now())`,
+    [newUuid(), org, other, user],
+  )
+  await deliver(other, 'email', 'sent')
+}
+const refused = async () => (await sql('select purge_notices_refused as n from events')).map(({ n }) => n).sort()
+
+t.test('a mailbox that refuses four notices in a row for the time being counts as one that refuses them', async (t) => {
+  const event = await anEvent(-400)
+  for (let week = 0; week < 4; week++) {
+    await later(8 * week)
+    t.match(await carry(), { purged: 0 })
+    t.equal(await give(), 1)
+    t.strictSame(await refused(), [...Array(week).fill(0), week])
+    await deliver(event, 'email', 'pending', { attempts: 2 })
+    await somethingElseIsSent()
+  }
+  t.equal(await db.read({}, countRefusedNotices), 1)
+  await later(8 * 3 + 6)
+  t.match(await carry(), { purged: 0 }, 'the fourth one names a time, too')
+  await later(8 * 4)
+  t.equal(await give(), 0)
+  await sql(
+    `update notification_deliveries d set state = 'sending' from notifications n join events e on e.id = n.event_id
+     where d.notification_id = n.id and n.purge_at = e.purge_notice_for and d.state = 'pending'`,
+  )
+  t.match(await carry(), { purged: 0 }, 'the answer may be another one this time')
+  await sql(`update notification_deliveries set state = 'pending' where state = 'sending'`)
+  t.match(await carry(), { purged: 1 })
+})
+
+for (const [why, attempts, isSent] of [
+  ['no mail leaves', 2, false],
+  ['none was tried', 0, true],
+] as const) {
+  t.test(`a purge waits for as long as ${why}`, async (t) => {
+    const event = await anEvent(-400)
+    for (let week = 0; week < 6; week++) {
+      await later(8 * week)
+      t.match(await carry(), { purged: 0 })
+      t.equal(await give(), 1)
+      if (isSent) await somethingElseIsSent()
+      await deliver(event, 'email', 'pending', { attempts })
+      if (isSent) await somethingElseIsSent()
+    }
+    t.equal(await db.read({}, countRefusedNotices), 0)
+  })
+}
+
+t.test('notices to another one count anew', async (t) => {
+  const [owner, next] = [await made.aPerson(), await made.aPerson()]
+  const event = await anEvent(-400)
+  await own(event, owner)
+  for (const week of [0, 1, 2]) {
+    await later(8 * week)
+    await give()
+    await deliver(event, 'email', 'pending', { attempts: 2 })
+    await somethingElseIsSent()
+  }
+  t.equal(await db.read({}, countRefusedNotices), 1)
+  await own(event, next)
+  await later(24)
+  t.equal(await give(), 1)
+  t.equal(await db.read({}, countRefusedNotices), 0)
 })
 
 t.test('a purge waits for a last notice that is published and not handled, and the owner is told again', async (t) => {
@@ -421,11 +522,6 @@ t.test('an organization that keeps events for longer while media items go keeps 
   })
   t.ok(await exists('events', event))
 })
-
-const join = (person: Uuid, role = 'member') =>
-  sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [org, person, role])
-const leave = (person: Uuid) => sql('delete from memberships where user_id = $1', [person])
-const own = (event: Uuid, person: Uuid) => sql('update events set owner_id = $2 where id = $1', [event, person])
 
 t.test('who cares for an event after the one who was told of its purge is told anew', async (t) => {
   const [owner, next, other] = [await made.aPerson(), await made.aPerson(), await made.aPerson()]
