@@ -1,7 +1,9 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { and, eq, inArray, type SQL, sql } from '../db/orm.ts'
-import { type ErasedKind, erasureLedger, erasureResources } from '../db/schema/erasures.ts'
+import { type ErasedKind, erasureLedger, erasureResources, erasures } from '../db/schema/erasures.ts'
+import { users } from '../db/schema/users.ts'
+import type { ErasedPerson } from './part.ts'
 
 /** Runs one statement and returns how many rows it changed. */
 export const change = async (tx: Tx, statement: SQL): Promise<number> => (await tx.execute(statement)).rowCount ?? 0
@@ -36,6 +38,23 @@ export async function resourcesOf(tx: Tx, erasureId: Uuid, kinds?: readonly Eras
       and(eq(erasureResources.erasureId, erasureId), kinds ? inArray(erasureResources.kind, [...kinds]) : undefined),
     )
   return new Set(rows.map(({ id }) => id))
+}
+
+/**
+ * The addresses of an erased person that are no one else's; null for others. Addresses are not unique, so a row that has only
+ * an address may be about any of its accounts: it goes with the last one that is erased. An account that is closed for its own
+ * erasure counts as long as a hold keeps what it has.
+ */
+export async function ownAddresses(
+  tx: Tx,
+  { userId, email, phoneNumber }: Pick<ErasedPerson, 'userId' | 'email' | 'phoneNumber'>,
+): Promise<Pick<ErasedPerson, 'email' | 'phoneNumber'>> {
+  const isKept = sql`u.id <> ${userId} and (u.closed_at is null
+    or exists (select from ${erasures} e where e.user_id = u.id and e.held_since is not null))`
+  const { rows } = await tx.execute<{ mail: boolean; phone: boolean }>(sql`select
+    exists (select from ${users} u where lower(u.email) = ${email}::text and ${isKept}) as mail,
+    exists (select from ${users} u where u.phone_number = ${phoneNumber}::text and ${isKept}) as phone`)
+  return { email: rows[0]?.mail ? null : email, phoneNumber: rows[0]?.phone ? null : phoneNumber }
 }
 
 /** Whether the ledger, as far as this database knows it, says that the user was erased. */

@@ -32,7 +32,7 @@ export function archiveWorld({ admin, store, org, user }: World) {
   /** As if the owner had been told, and the days since then were over. */
   const announcePurge = (event: Uuid) =>
     sql(
-      `update events e set purge_notice = 2, purge_notice_for = app_now(), purge_notice_to = (select user_id from memberships m
+      `update events e set purge_notice = 2, purge_notice_for = date_trunc('milliseconds', app_now()), purge_notice_to = (select user_id from memberships m
          where m.org_id = e.org_id and m.user_id = e.owner_id) where id = $1`,
       [event],
     )

@@ -1,4 +1,4 @@
-import { doublePrecision, integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
+import { boolean, doublePrecision, integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { id, leaseTime, time } from './columns.ts'
 
 export const EVENT_STATUSES = ['draft', 'active', 'archived'] as const
@@ -25,6 +25,8 @@ export const events = pgTable('events', {
   purgeNotice: integer().notNull().default(0),
   purgeNoticeFor: time(),
   purgeNoticeTo: id('user'),
+  purgeNoticeUnhandled: boolean().notNull().default(false),
+  purgeNoticesRefused: integer().notNull().default(0),
   purgeBegunAt: time(),
   purgeLookAt: leaseTime().notNull().default('-infinity'),
   version: integer().notNull().default(1),

@@ -11,6 +11,9 @@ const HELD_DAYS = 1
 /** Rows are found so long before the purge: the days of a month differ, and what is early is only looked at again. */
 export const FOUND_DAYS = FIRST_DAYS + 3
 
+/** A mailbox that refuses so many last notices in a row, each for the time being, counts as one that refuses them for good. */
+export const MAX_REFUSED = 4
+
 export const NO_NOTICE = 0
 export const FIRST_NOTICE = 1
 export const LAST_NOTICE = 2

@@ -18,7 +18,7 @@ import { constantTime, cutoffOf } from '../../retention/policies-queries.ts'
 import type { Admitted, ClaimOptions, Due, ReportLine } from '../../retention/target.ts'
 import { purgeTime } from '../events/purge-time-queries.ts'
 import { findEvent } from '../events/queries.ts'
-import { FORGOTTEN_DAYS, LAST_NOTICE } from './notice-plan.ts'
+import { FORGOTTEN_DAYS, LAST_NOTICE, MAX_REFUSED } from './notice-plan.ts'
 import { LOOK_AGAIN } from './plan.ts'
 
 export const EVENT_LEASES = { table: events, id: events.id }
@@ -36,18 +36,39 @@ const toPurge = (due: Due) => cutoffOf(due, 'EventArchive', null)
 const isOver = (due: Due, before = toPurge(due)) =>
   sql`(e.archived_at <= ${before} and ${purgeTime(sql`e`)} <= ${due.at}::timestamptz)`
 /**
- * Whether the last notice of the event `e` is still on its way to a person: no message to this person has left. Webhooks do not
- * count: they are the organization's. What was refused, or is not wanted, is not waited for. Limits, because Postgres would
- * read all of the outbox for an `exists`.
+ * An older worker announced a time that was cut off to milliseconds, so that the consumer did not find the event. No one was told.
+ * A purge that has begun goes on.
+ */
+const isOfNoMessage = sql`(e.purge_begun_at is null and e.purge_notice_for <> date_trunc('milliseconds', e.purge_notice_for))`
+/** Of all messages of the last notice of the event `e`. Webhooks do not count: they are the organization's. */
+const ofMessages = (answer: SQL) => sql`(select ${answer} from ${notifications} n
+  join ${notificationDeliveries} d on d.notification_id = n.id and d.channel <> 'webhook'
+  where n.event_id = e.id and n.purge_at = e.purge_notice_for and n.purge_notice = ${sql.raw(String(LAST_NOTICE))})`
+/** One of several owners who was told is enough. What was refused, or is not wanted, is not waited for. */
+const isUnderWay = sql`bool_or(d.state in ('pending', 'sending')) and not bool_or(d.state in ('sent', 'uncertain'))`
+const lastSent = (channel: 'email' | 'push') => sql`(select max(o.updated_at) from ${notificationDeliveries} o
+  where o.channel = ${sql.raw(`'${channel}'`)} and o.state = 'sent')`
+/** The receiver has refused the message for the time being, while others got theirs by the same channel: it is no outage. */
+const isRefusedForNow = sql`(d.state = 'pending' and d.attempts > 0
+  and coalesce(n.created_at < case d.channel when 'email' then ${lastSent('email')} else ${lastSent('push')} end, false))`
+/** Of what is under way. The inner condition keeps Postgres from reading all that was sent for others. */
+const areRefusedForNow = (when: SQL) =>
+  sql`bool_and(case when ${when} then ${isRefusedForNow} else false end) filter (where d.state in ('pending', 'sending'))`
+/** Whether all messages of the last notice of the event `e` are refused for the time being. */
+export const isTurnedAway = sql<boolean>`coalesce(${ofMessages(sql`${isUnderWay} and ${areRefusedForNow(sql`true`)}`)}, false)`
+
+/**
+ * Whether the last notice of the event `e` is still on its way: it is not handled, or no message to a person has left, and none
+ * has been refused for too long. The outbox and what is parked are asked for notices of an older worker, which does not say that
+ * they are not handled. Limits, because Postgres would read all of the outbox for an `exists`.
  */
 export const isUnheard = sql<boolean>`coalesce(
+  case when e.purge_notice_unhandled or ${isOfNoMessage} then true end,
   (select true from ${outbox} o where o.aggregate_id = e.id and o.published_at is null and o.type = 'EventPurgeSoon' limit 1),
   (select true from ${parkedEvents} p where p.consumer = 'notifications' and p.aggregate_id = e.id
     and p.event->>'type' = 'EventPurgeSoon' limit 1),
-  (select true from ${notifications} n where n.event_id = e.id and n.purge_at = e.purge_notice_for
-    and n.purge_notice = ${sql.raw(String(LAST_NOTICE))} and (
-      select bool_or(d.state in ('pending', 'sending')) and not bool_or(d.state in ('sent', 'uncertain'))
-      from ${notificationDeliveries} d where d.notification_id = n.id and d.channel <> 'webhook') limit 1), false)`
+  ${ofMessages(sql`${isUnderWay} and not ${areRefusedForNow(sql`e.purge_notices_refused + 1 >= ${sql.raw(String(MAX_REFUSED))}`)}`)},
+  false)`
 
 /** Whom a notice of the purge of the event `e` goes to: its owner while a member, otherwise, as null, the owners of the organization. */
 export const addressee = sql<Uuid | null>`(select m.user_id from ${memberships} m where m.org_id = e.org_id and m.user_id = e.owner_id)`

@@ -24,8 +24,9 @@ export const eventsPart: PersonalPart = {
   erase: [
     step({
       name: 'events.participation',
-      phase: 'texts',
-      does: 'the person takes part in no event any more',
+      // At once: a guest whose erasure waits under a hold would keep the name before the others. Memberships have ended before.
+      phase: 'access',
+      does: 'the person takes part in no event any more, also as a guest',
       run: ({ db }, { userId }) =>
         db.inTransaction({}, async (tx) => ({ participations: await eraseParticipation(tx, userId) })),
     }),

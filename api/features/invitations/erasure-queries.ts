@@ -3,17 +3,16 @@ import type { Database, Tx } from '../../db/db.ts'
 import { sql } from '../../db/orm.ts'
 import { events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'
-import { change, changeAll, recordResources, successorIn } from '../../personal/queries.ts'
+import type { ErasedPerson } from '../../personal/part.ts'
+import { change, changeAll, ownAddresses, recordResources, successorIn } from '../../personal/queries.ts'
 
-interface Invitee {
-  erasureId: Uuid
-  userId: Uuid
-  email: string | null
-  phoneNumber: string | null
-}
-
-/** Invitations to the person, in every form of address, and those that the person answered. Locks before it deletes. */
-export async function eraseReceived(tx: Tx, { erasureId, userId, email, phoneNumber }: Invitee): Promise<number> {
+/**
+ * Invitations to the person, in every form of address, and those that the person answered. Those to an address that another
+ * account has, too, are the other's. Locks before it deletes.
+ */
+export async function eraseReceived(tx: Tx, person: ErasedPerson): Promise<number> {
+  const { erasureId, userId } = person
+  const { email, phoneNumber } = await ownAddresses(tx, person)
   const { rows } = await tx.execute<{ id: Uuid }>(sql`select id from ${invitations}
     where user_id = ${userId} or responded_by = ${userId} or email = ${email}::text or phone_number = ${phoneNumber}::text
     order by id for update`)

@@ -34,7 +34,7 @@ export const invitationsPart: PersonalPart = {
     step({
       name: 'invitations.received',
       phase: 'texts',
-      does: 'invitations to the person, by account, e-mail address or phone number, are deleted with the answers',
+      does: 'invitations to the person, by account, or by an e-mail address or phone number that no other account has, are deleted with the answers',
       run: ({ db }, person) =>
         db.inTransaction({}, async (tx) => ({ invitations_received: await eraseReceived(tx, person) })),
     }),

@@ -11,13 +11,10 @@ import {
   notifications,
 } from '../../db/schema/notifications.ts'
 import { webhooks } from '../../db/schema/webhooks.ts'
-import { change } from '../../personal/queries.ts'
+import type { ErasedPerson } from '../../personal/part.ts'
+import { change, ownAddresses } from '../../personal/queries.ts'
 
-interface Told {
-  userId: Uuid
-  email: string | null
-  phoneNumber: string | null
-}
+type Told = Pick<ErasedPerson, 'userId' | 'email' | 'phoneNumber'>
 
 /** Closing the account deleted those that were registered before. */
 export async function eraseDevices(tx: Tx, userId: Uuid): Promise<number> {
@@ -26,19 +23,34 @@ export async function eraseDevices(tx: Tx, userId: Uuid): Promise<number> {
   return change(tx, sql`delete from ${devices} where user_id = ${userId}`)
 }
 
-/**
- * With their deliveries by every channel. What the receivers of webhooks answered may repeat what they got, also a name or
- * words of the person in a notification to someone else: no one can tell, so none of these answers is kept.
- */
-export async function eraseNotifications(tx: Tx, { userId, email, phoneNumber }: Told): Promise<number> {
-  const isTheirs = sql`(user_id = ${userId} or lower(email) = ${email}::text or phone_number = ${phoneNumber}::text)`
-  await tx.execute(sql`update ${webhooks} set last_answer = null where last_answer is not null`)
-  await tx.execute(sql`delete from ${notificationDeliveries} where channel = 'email' and destination = ${email}::text`)
-  return change(tx, sql`delete from ${notifications} where ${isTheirs}`)
+/** By which their mails are found in a folder. */
+export async function listMails(tx: Tx, userId: Uuid): Promise<Uuid[]> {
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`select d.id from ${notificationDeliveries} d
+    join ${notifications} n on n.id = d.notification_id where n.user_id = ${userId} and d.channel = 'email'`)
+  return rows.map(({ id }) => id)
 }
 
-export async function erasePreferences(tx: Tx, { userId, email }: Told): Promise<number> {
+/**
+ * With their deliveries by every channel. Those to another user stay also where they went to the address: a purge may wait for
+ * one. What the receivers of webhooks answered may repeat what they got, also a name or
+ * words of the person in a notification to someone else: no one can tell, so none of these answers is kept.
+ */
+export async function eraseNotifications(tx: Tx, person: Told): Promise<number> {
+  const { userId } = person
+  const { email, phoneNumber } = await ownAddresses(tx, person)
+  await tx.execute(sql`update ${webhooks} set last_answer = null where last_answer is not null`)
+  await tx.execute(sql`delete from ${notificationDeliveries} d where d.channel = 'email' and d.destination = ${email}::text
+    and not exists (select from ${notifications} n where n.id = d.notification_id and n.user_id <> ${userId})`)
+  return change(
+    tx,
+    sql`delete from ${notifications}
+      where user_id = ${userId} or lower(email) = ${email}::text or phone_number = ${phoneNumber}::text`,
+  )
+}
+
+export async function erasePreferences(tx: Tx, person: Told): Promise<number> {
+  const { email } = await ownAddresses(tx, person)
   const addressHash = email === null ? null : hash('sha256', email, 'hex')
   const optouts = await change(tx, sql`delete from ${notificationOptouts} where address_hash = ${addressHash}::text`)
-  return optouts + (await change(tx, sql`delete from ${notificationPreferences} where user_id = ${userId}`))
+  return optouts + (await change(tx, sql`delete from ${notificationPreferences} where user_id = ${person.userId}`))
 }

@@ -1,7 +1,10 @@
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { formatId } from '../../../lib/contract/ids.ts'
+import type { Database } from '../../db/db.ts'
 import { type EraseDeps, type Erased, type ErasedPerson, type PersonalPart, step } from '../../personal/part.ts'
-import { eraseDevices, eraseNotifications, erasePreferences } from './erasure-queries.ts'
+import { ownAddresses } from '../../personal/queries.ts'
+import { eraseDevices, eraseNotifications, erasePreferences, listMails } from './erasure-queries.ts'
 
 const REASON = { harmless: 'what failed, without values' }
 
@@ -91,7 +94,7 @@ export const notificationsPart: PersonalPart = {
     step({
       name: 'notifications.preferences',
       phase: 'texts',
-      does: 'what the person wanted to be told of is deleted, also opt-outs of the address',
+      does: 'what the person wanted to be told of is deleted, also opt-outs of the address if no other account has it',
       run: ({ db }, person) =>
         db.inTransaction({}, async (tx) => ({ preferences: await erasePreferences(tx, person) })),
     }),
@@ -100,19 +103,24 @@ export const notificationsPart: PersonalPart = {
 
 async function removeNotifications({ db, config }: EraseDeps, person: ErasedPerson): Promise<Erased> {
   const folder = config['MAIL_FOLDER']
-  const mails = typeof folder === 'string' && person.email !== null ? await removeMails(folder, person.email) : 0
+  const mails = typeof folder === 'string' ? await removeMails(db, folder, person) : 0
   const notifications = await db.inTransaction({}, (tx) => eraseNotifications(tx, person))
   return { counts: { notifications, mails } }
 }
 
-/** Installations on one machine keep mails as files. */
-async function removeMails(folder: string, address: string): Promise<number> {
+/** Installations on one machine keep mails as files, which have the names of their deliveries. */
+async function removeMails(db: Database, folder: string, person: ErasedPerson): Promise<number> {
+  const [ids, { email }] = await db.read(
+    {},
+    async (tx) => [await listMails(tx, person.userId), await ownAddresses(tx, person)] as const,
+  )
+  const theirs = new Set(ids.map((id) => `${formatId('notification', id)}.eml`))
   let removed = 0
   const names = await readdir(folder).catch(() => [])
   for (const name of names.filter((one) => one.endsWith('.eml'))) {
     const path = join(folder, name)
-    const mail = await readFile(path, 'utf8').catch(() => '')
-    if (!isTo(mail, address)) continue
+    const isTheirs = theirs.has(name) || (email !== null && isTo(await readFile(path, 'utf8').catch(() => ''), email))
+    if (!isTheirs) continue
     await rm(path, { force: true })
     removed += 1
   }

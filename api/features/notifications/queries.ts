@@ -1,6 +1,7 @@
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { and, eq, inArray, isNotNull, or, sql } from '../../db/orm.ts'
+import { events } from '../../db/schema/events.ts'
 import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
 import { users } from '../../db/schema/users.ts'
 import type { DownloadKey } from '../downloads/queries.ts'
@@ -74,9 +75,24 @@ export async function insertPurgeSoon(tx: Tx, due: readonly DuePurge[]): Promise
       join events e on e.id = given.event_id and e.purge_notice_for = given.purge_at
       join memberships m on m.org_id = e.org_id and ${isToldOfPurge}
     on conflict do nothing returning id`)
+  await markHandled(tx, due)
   return rows.map(({ id }) => id)
 }
 const PURGE_NOTICES = { first: 1, last: 2 } as const
+
+/**
+ * Purges wait for these last notices no longer than for their deliveries. Also where no one is there to be told. In order of id,
+ * as others lock several events.
+ */
+async function markHandled(tx: Tx, due: readonly DuePurge[]): Promise<void> {
+  const last = due.filter(({ notice }) => notice === 'last')
+  if (last.length === 0) return
+  await tx.execute(sql`update ${events} set purge_notice_unhandled = false where id = any(array(
+    select e.id from ${events} e join unnest(${sql.param(last.map((one) => one.eventId))}::uuid[],
+        ${sql.param(last.map((one) => one.purgeAt))}::timestamptz[]) as given (event_id, purge_at)
+      on e.id = given.event_id and e.purge_notice_for = given.purge_at
+    where e.purge_notice_unhandled order by e.id for update of e))`)
+}
 
 /** Whether the member `m` is told of the purge of the event `e`. */
 const isToldOfPurge = sql`(m.user_id = e.owner_id or m.role = 'owner' and not exists (

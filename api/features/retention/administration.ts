@@ -42,7 +42,10 @@ export const retentionCommands: Commands = {
   },
   'hold release': {
     args: ['HOLD'],
-    help: ['hold release HOLD', 'end a hold; what is due is purged within about an hour after it, or by the next run'],
+    help: [
+      'hold release HOLD',
+      'end a hold; within a day what it kept is due again, and erasures that waited for it go on at once',
+    ],
     async run({ db }, [text = '']) {
       const { released, ...row } = await releaseHold(db, idOf('hold', text))
       return { ...shown(row), released }

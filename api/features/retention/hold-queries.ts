@@ -1,6 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { and, desc, eq, isNull, sql } from '../../db/orm.ts'
+import { erasures } from '../../db/schema/erasures.ts'
 import { events } from '../../db/schema/events.ts'
 import { organizations } from '../../db/schema/organizations.ts'
 import { HOLD_KINDS, type HoldKind, type LegalHoldRow, legalHolds } from '../../db/schema/retention.ts'
@@ -47,6 +48,12 @@ export async function releaseHoldRow(tx: Tx, id: Uuid): Promise<LegalHoldRow | u
     .where(and(eq(legalHolds.id, id), inForce))
     .returning()
   return row
+}
+
+/** Has the workers look at erasures that wait for the end of a hold. Those that another hold keeps go on waiting. */
+export async function wakeHeldErasures(tx: Tx): Promise<void> {
+  await tx.execute(sql`select pg_notify('erasures', id::text) from ${erasures}
+    where status = 'processing' and held_since is not null`)
 }
 
 /** The latest first. */

@@ -6,7 +6,7 @@ import type { Database, Tx } from '../../db/db.ts'
 import { isLockTimeout } from '../../db/errors.ts'
 import type { LegalHoldRow } from '../../db/schema/retention.ts'
 import { lockHoldsAlone } from '../../retention/holds-queries.ts'
-import { findHold, findHoldOn, insertHold, releaseHoldRow, subjectExists } from './hold-queries.ts'
+import { findHold, findHoldOn, insertHold, releaseHoldRow, subjectExists, wakeHeldErasures } from './hold-queries.ts'
 
 /** The kinds of holds, as kinds of ids. */
 export const ID_KIND_OF = { person: 'user', event: 'event', organization: 'organization' } as const
@@ -46,12 +46,13 @@ const insert = (db: Database, o: NewHold) =>
     return { ...row, added: true }
   })
 
-/** Ends a hold. What it kept is purged within about an hour, where nothing else keeps it. */
+/** Ends a hold. Where nothing else keeps it, what it kept is due again within a day, and erasures that waited go on at once. */
 export const releaseHold = (db: Database, id: Uuid): Promise<LegalHoldRow & { released: boolean }> =>
   db.inTransaction({}, async (tx) => {
     const released = await releaseHoldRow(tx, id)
     if (released) {
       await audit(tx, released, 'release hold')
+      await wakeHeldErasures(tx)
       return { ...released, released: true }
     }
     const row = await findHold(tx, id)

@@ -285,7 +285,8 @@ t.test('a dry run says what it would purge, and leaves it', async (t) => {
   await shiftClock(database, '7 years 10 days')
   // As if the owner had been told in time: event-archive/notices.ts tests that purges wait for it.
   await database.query(
-    'update events set purge_notice = 2, purge_notice_for = app_now(), purge_notice_to = owner_id where archived_at is not null',
+    `update events set purge_notice = 2, purge_notice_for = date_trunc('milliseconds', app_now()), purge_notice_to = owner_id
+       where archived_at is not null`,
   )
   const { status } = await until('a dry run', (p) => p.status?.lastRun?.dryRun && p.status.lastRun.purged > 0)
   t.match(status?.lastRun, { ended: 'Finished', purged: 2, moved: 0, report: String })

@@ -41,15 +41,16 @@ export async function withdrawMedia(tx: Tx, { erasureId, userId }: Whose, limit:
 
 /**
  * Claims withdrawn media items of one person, whatever their age, as `claimDueOf` claims those whose time is over. Both
- * halves of a Live Photo are of one uploader.
+ * halves of a Live Photo are of one uploader. Also what a run has postponed, which has no token: the hold may have ended, and
+ * what the store still refuses fails again.
  */
 export async function claimOf(tx: Tx, userId: Uuid, o: ClaimOptions): Promise<Claims> {
-  const isFree = sql`purging_at is not null and lease_at <= now()`
+  const isFree = sql`purging_at is not null and (lease_at <= now() or lease_token is null)`
   const { rows } = await tx.execute<{ id: Uuid; counterpart: Uuid | null }>(sql`
     select id, paired_media_id as counterpart from ${media}
     where id in (${mediaOf(userId, sql`${isFree} and not (kind = 'video' and paired_media_id is not null)`, o.limit)})
     for update skip locked`)
-  return claimFree(tx, rows, o)
+  return claimFree(tx, rows, o, sql`(m.lease_at <= now() or m.lease_token is null)`)
 }
 
 export async function countMediaOf(tx: Tx, userId: Uuid): Promise<number> {

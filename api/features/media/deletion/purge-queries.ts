@@ -71,17 +71,18 @@ export async function claimDueOf(tx: Tx, due: Due, o: ClaimOptions): Promise<Cla
   return claimFree(tx, rows, o)
 }
 
-/** Leases those of these locked media items that are not held, with their counterparts. */
+/** Leases those of these locked media items that are not held, with their counterparts. `isFree` is about the leases of `m`. */
 export async function claimFree(
   tx: Tx,
   rows: readonly { id: Uuid; counterpart: Uuid | null }[],
   o: ClaimOptions,
+  isFree: SQL = sql`m.lease_at <= now()`,
 ): Promise<Claims> {
   const groups = rows.map(({ id, counterpart }) => (counterpart === null ? [id] : [id, counterpart]))
   if (groups.length === 0) return { groups, held: 0 }
   const locked = await tx.execute<{ id: Uuid; held: boolean }>(sql`
     select m.id, ${isMediaHeld} as held from ${media} m
-    where m.id = any(${sql.param(groups.flat())}::uuid[]) and m.lease_at <= now() and m.deleted_at is not null
+    where m.id = any(${sql.param(groups.flat())}::uuid[]) and ${isFree} and m.deleted_at is not null
     order by m.id for update skip locked`)
   const heldById = new Map(locked.rows.map(({ id, held }) => [id, held]))
   const whole = groups.filter((ids) => ids.every((id) => heldById.has(id)))

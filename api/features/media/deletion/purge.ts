@@ -53,8 +53,14 @@ export async function purgeDue(deps: PurgeDeps, o: PurgeOptions = {}): Promise<n
 }
 
 /** The same for what one person has uploaded and what was withdrawn with the person's erasure, whatever its age. */
-export const purgeOf = (deps: PurgeDeps, userId: Uuid, o: PurgeOptions = {}): Promise<number> =>
-  purgeClaimed(deps, { claim: (tx, limits) => claimOf(tx, userId, limits), goesOn: async () => true }, o)
+export const purgeOf = (deps: PurgeDeps, userId: Uuid, o: PurgeOptions = {}): Promise<number> => {
+  const claim = async (tx: Tx, limits: ClaimOptions) => {
+    const claims = await claimOf(tx, userId, limits)
+    // Postponing does not hide what is held from the next claim: the erasure waits for the end of the hold instead.
+    return claims.groups.length > 0 ? claims : { groups: [], held: 0 }
+  }
+  return purgeClaimed(deps, { claim, goesOn: async () => true }, o)
+}
 
 interface Purging {
   due?: Due

@@ -1,10 +1,14 @@
+import { hash } from 'node:crypto'
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { passAlbum } from '../../../../api/features/albums/erasure-queries.ts'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { passEvent } from '../../../../api/features/events/erasure-queries.ts'
+import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
 import type { ErasedPerson, EraseStep } from '../../../../api/personal/part.ts'
-import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { threadsIn } from '../../../support/comments.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
@@ -411,3 +415,114 @@ t.test(
     t.strictSame(await sql(`select from erasures where id = any($1) and status <> 'completed'`, [asked]), [])
   },
 )
+
+t.test('an erasure leaves what another account with the same addresses has, until that one is erased', async (t) => {
+  const folder = t.testdir()
+  const deps = eraseDeps(api, cluster, { config: { ERASURE_KEY: api.config.ERASURE_KEY, MAIL_FOLDER: folder } })
+  const people = [await aMember(), await aMember()] as const
+  const [first, second] = people
+  const [email, phone] = [`${newUuid()}@example.org`, '+4915550987613']
+  await sql('update users set email = $1, phone_number = $2 where id = any($3)', [
+    email.toUpperCase(),
+    phone,
+    people.map(({ id }) => id),
+  ])
+  const event = await threadsIn(api, { org, orgId, owner: api.people.owner }).event()
+  const invite = async (slug: string, column: string, to: string, answeredBy: Uuid | null = null) => {
+    const id = newUuid()
+    await sql(
+      `insert into invitations (id, org_id, event_id, slug, invited_by, ${column}, responded_by, responded_at, status, token_expires_at)
+       values ($1, $2, $3, $4, $5, $6, $7::uuid, case when $7::uuid is not null then now() end, case when $7::uuid is null then 'pending' else 'accepted' end, now() + interval '9 days')`,
+      [id, orgId, event.id, slug, api.people.owner.id, to, answeredBy],
+    )
+    return id
+  }
+  const byMail = await invite('ABCDEFH2', 'email', email)
+  const byPhone = await invite('ABCDEFH3', 'phone_number', phone)
+  const accepted = await invite('ABCDEFH4', 'email', email, second.id)
+  const answered = await invite('ABCDEFH5', 'email', email, first.id)
+  const mailTo = async (to: Uuid | null) => {
+    const [notification, delivery] = [newUuid(), newUuid()]
+    const isPurge = to !== null
+    await sql(
+      `insert into notifications (id, org_id, template, event_id, user_id, email, invitation_id, generation, purge_notice, purge_at)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+      [
+        ...[notification, orgId, isPurge ? 'EventPurgeSoon.v1' : 'EventInvitation.v1', event.id, to],
+        ...(isPurge ? [null, null, null, 2, new Date()] : [email, byMail, 1, null, null]),
+      ],
+    )
+    await sql(
+      `insert into notification_deliveries (id, org_id, notification_id, channel, destination) values ($1, $2, $3, 'email', $4)`,
+      [delivery, orgId, notification, email],
+    )
+    await writeFile(join(folder, `${formatId('notification', delivery)}.eml`), `To: <${email}>\r\n\r\nHello`)
+    return delivery
+  }
+  const ofFirst = await mailTo(first.id)
+  const ofSecond = await mailTo(second.id)
+  const ofAddress = await mailTo(null)
+  await sql(`insert into notification_optouts (address_hash, template) values ($1, 'EventInvitation.v1')`, [
+    hash('sha256', email, 'hex'),
+  ])
+  const idsOf = async (text: string, ids: Uuid[]) => (await sql(text, [ids])).map(({ id }) => id).sort()
+  const left = async () => ({
+    invitations: await idsOf('select id from invitations where id = any($1)', [byMail, byPhone, accepted, answered]),
+    deliveries: await idsOf('select id from notification_deliveries where id = any($1)', [
+      ofFirst,
+      ofSecond,
+      ofAddress,
+    ]),
+    mails: (await readdir(folder)).sort(),
+    optouts: (await sql('select from notification_optouts where address_hash = $1', [hash('sha256', email, 'hex')]))
+      .length,
+  })
+  await eraseWhole(deps, await ask(first))
+  t.strictSame(await left(), {
+    invitations: [byMail, byPhone, accepted].sort(),
+    deliveries: [ofSecond, ofAddress].sort(),
+    mails: [ofSecond, ofAddress].map((id) => `${formatId('notification', id)}.eml`).sort(),
+    optouts: 1,
+  })
+  await eraseWhole(deps, await ask(second))
+  t.strictSame(await left(), { invitations: [], deliveries: [], mails: [], optouts: 0 })
+})
+
+t.test('a mail to another account stays where it went to an address that is now that of an erased one', async (t) => {
+  const [person, other] = [await aMember(), await aMember()]
+  const email = `${newUuid()}@example.org`
+  await sql('update users set email = $1 where id = $2', [email, person.id])
+  const [notification, delivery] = [newUuid(), newUuid()]
+  await sql(
+    `insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
+     values ($1, $2, 'EventPurgeSoon.v1', $3, $4, 2, now())`,
+    [notification, orgId, (await threadsIn(api, { org, orgId, owner: people.owner }).event()).id, other.id],
+  )
+  await sql(
+    `insert into notification_deliveries (id, org_id, notification_id, channel, destination) values ($1, $2, $3, 'email', $4)`,
+    [delivery, orgId, notification, email],
+  )
+  await finish(await ask(person))
+  t.equal((await sql('select from notification_deliveries where id = $1', [delivery])).length, 1)
+})
+
+t.test('an erasure leaves the invitations to an address that a closed account under a hold has, too', async (t) => {
+  const [person, held] = [await aMember(), await aMember()]
+  const email = `${newUuid()}@example.org`
+  await sql('update users set email = $1 where id = any($2)', [email, [person.id, held.id]])
+  const event = await threadsIn(api, { org, orgId, owner: people.owner }).event()
+  await sql(
+    `insert into invitations (id, org_id, event_id, slug, invited_by, email, token_expires_at)
+     values ($1, $2, $3, 'ABCDEFH6', $4, $5, now() + interval '9 days')`,
+    [newUuid(), orgId, event.id, people.owner.id, email],
+  )
+  const invited = async () => (await sql('select from invitations where email = $1', [email])).length
+  const hold = await addHold(database.worker, { kind: 'person', subject: held.id, reason: 'case 1', placedBy: 'court' })
+  const waiting = await ask(held)
+  await carryOut(eraseDeps(api, cluster), ERASE_STEPS, waiting)
+  await finish(await ask(person))
+  t.equal(await invited(), 1)
+  await releaseHold(database.worker, hold.id)
+  await finish(waiting)
+  t.equal(await invited(), 0)
+})

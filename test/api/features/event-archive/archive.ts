@@ -575,7 +575,7 @@ t.test('what is due is found by the index, whatever is leased, cold or not due y
         purge_notice, purge_notice_for, purge_notice_to, purge_look_at)
       select gen_random_uuid(), $1, $2, 'x', now(), 'archived', now() - n * interval '4 hours', now(), now() + interval '1 day',
           case when n % 2 = 0 then now() + interval '1 hour' else '-infinity' end,
-          case when n > 15300 then 2 else 0 end, case when n > 15300 then now() - (n - 17000) * interval '1 minute' end,
+          case when n > 15300 then 2 else 0 end, case when n > 15300 then date_trunc('milliseconds', now()) - (n - 17000) * interval '1 minute' end,
           (select user_id from memberships where org_id = $1 and user_id = $2),
           case when n % 100 = 0 then '-infinity' else now() + interval '1 day' end
         from generate_series(1, 20000) n`,

@@ -4,7 +4,7 @@ import { eventArchive } from '../../../../api/features/event-archive/archive-tar
 import { giveNotices } from '../../../../api/features/event-archive/notices.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
-import type { Uuid } from '../../../../lib/contract/ids.ts'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { archiveWorld } from '../../../support/archived-events.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
@@ -142,3 +142,32 @@ t.test('who gets an event by an erasure is told of its purge, and it is purged o
   t.match(await purge(), { purged: 0 })
   t.ok(await exists('media', others))
 })
+
+t.test(
+  'the erasure of a person keeps the parked notice of the next owner, and with it the purge from coming',
+  async (t) => {
+    await made.clear()
+    const person = await aMember()
+    const event = await made.anEvent({ owner: person.id })
+    const park = (type: string) =>
+      sql(
+        `insert into parked_events (consumer, message_id, subject, stream_seq, aggregate_id, reason, attempts, event)
+       values ('notifications', $1, 'there', 1, $2, 'bad', 3, jsonb_build_object('type', $3::text))`,
+        [newUuid(), event, type],
+      )
+    for (const type of ['EventPurgeSoon', 'EventUpdated']) await park(type)
+    await sql(
+      `insert into parked_events (consumer, message_id, subject, stream_seq, aggregate_id, reason, attempts, event)
+     values ('notifications', $1, 'there', 1, $2, 'bad', 3, '"no event of ours"')`,
+      [newUuid(), event],
+    )
+    await eraseWhole(erasing, await ask(person))
+    t.strictSame(await sql(`select event->>'type' as type from parked_events where aggregate_id = $1`, [event]), [
+      { type: 'EventPurgeSoon' },
+    ])
+    await made.announcePurge(event)
+    t.match(await purge(), { purged: 0 })
+    await sql('delete from parked_events')
+    t.match(await purge(), { purged: 1 })
+  },
+)

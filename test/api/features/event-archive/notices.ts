@@ -11,9 +11,12 @@ import {
   type NoticeSeen,
   nextNotice,
 } from '../../../../api/features/event-archive/notice-plan.ts'
+import { countRefusedNotices } from '../../../../api/features/event-archive/notice-queries.ts'
 import { giveNotices } from '../../../../api/features/event-archive/notices.ts'
+import { notificationConsumer } from '../../../../api/features/notifications/consumer.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
+import type { ReceivedEvent } from '../../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { archiveWorld } from '../../../support/archived-events.ts'
@@ -80,11 +83,26 @@ const deps = { db, store: storage.store, log: base.log, signal, waitMs: 5, pause
 const RULES: RetentionRun['rules'] = [{ after: 'P7Y', action: 'purge' }]
 const carry = (change: Partial<RetentionRun> = {}) =>
   carryOut(deps, eventArchive, aRun('EventArchive', { rules: RULES, confirmed: true, ...change }))
+const announce = () => giveNotices({ db, log: base.log }, signal)
 const publish = () => sql('update outbox set published_at = now() where published_at is null')
-/** Nothing is on its way any more. */
+/** The consumer of notifications handles what was announced last of these events, or of all. There is no channel. */
+async function handle(event?: Uuid): Promise<void> {
+  const rows = await sql(
+    `select distinct on (aggregate_id) aggregate_id as event_id, payload from outbox
+     where type = 'EventPurgeSoon' and aggregate_id = coalesce($1, aggregate_id) order by aggregate_id, created_at desc`,
+    [event ?? null],
+  )
+  const events = rows.map(({ event_id, payload: { notice, purge_at } }) => ({
+    ...{ id: newUuid(), type: 'EventPurgeSoon', orgId: org, at: new Date(), aggregateVersion: 1 },
+    payload: { event_id, org_id: org, notice, purge_at },
+  })) as ReceivedEvent[]
+  await db.inTransaction({}, (tx) => notificationConsumer([], () => {}).handle(tx, events))
+}
+/** The notices are announced, published and handled. */
 async function give(): Promise<number> {
-  const given = await giveNotices({ db, log: base.log }, signal)
+  const given = await announce()
   await publish()
+  await handle()
   return given
 }
 /** Archived seven years ago, but for so many days. */
@@ -95,6 +113,11 @@ async function anEvent(daysLeft: number): Promise<Uuid> {
 }
 const notices = async (event: Uuid) => (await announced('EventPurgeSoon', event)).map(({ notice }) => notice)
 const later = (days: number) => shiftClock(admin, `${days} days`)
+
+const join = (person: Uuid, role = 'member') =>
+  sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [org, person, role])
+const leave = (person: Uuid) => sql('delete from memberships where user_id = $1', [person])
+const own = (event: Uuid, person: Uuid) => sql('update events set owner_id = $2 where id = $1', [event, person])
 
 t.beforeEach(async () => {
   await made.clear()
@@ -120,6 +143,38 @@ t.test('an owner is told 30 and 7 days before, once each, and then the event is 
   t.ok(Date.parse(said.purge_at) <= Date.now() + day(41))
   t.match(await carry(), { purged: 1 })
   t.notOk(await exists('events', event))
+})
+
+t.test('the consumer finds the event of each notice, and tells its owner', async (t) => {
+  const event = await anEvent(20)
+  await give()
+  await later(14)
+  await give()
+  const told = await sql(
+    'select purge_notice as notice, user_id = $2 as owner from notifications where event_id = $1 order by 1',
+    [event, user],
+  )
+  t.strictSame(told, [
+    { notice: 1, owner: true },
+    { notice: 2, owner: true },
+  ])
+})
+
+t.test('an owner whom an older worker did not tell, because the time that it named was cut off, is told', async (t) => {
+  const event = await anEvent(-400)
+  await give()
+  await sql(`update events set purge_notice_for = purge_notice_for + interval '1 microsecond' where id = $1`, [event])
+  await later(8)
+  t.match(await carry(), { purged: 0 })
+  await sql('update events set purge_begun_at = now() where id = $1', [event])
+  await give()
+  t.strictSame(await notices(event), ['last'], 'a purge that has begun goes on')
+  await sql('update events set purge_begun_at = null where id = $1', [event])
+  await later(16)
+  await give()
+  t.strictSame(await notices(event), ['last', 'last'])
+  await later(24)
+  t.match(await carry(), { purged: 1 })
 })
 
 t.test('an event whose time is over already is announced at once, and purged seven days later', async (t) => {
@@ -159,36 +214,38 @@ t.test('what was confirmed once is purged after its notices, without another que
   t.match(await run(), { due: 11, ended: 'ConfirmationRequired' }, 'many that have become due since do')
 })
 
+/** A delivery of each notification of the event that has none by the channel, or of that to one person. */
+const deliver = (event: Uuid, channel: string, state: string, o: { attempts?: number; to?: Uuid } = {}) =>
+  sql(
+    `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state, attempts)
+     select gen_random_uuid(), org_id, id, $2, 'there', $3, $4 from notifications n
+     where event_id = $1 and user_id = coalesce($5, user_id)
+       and not exists (select from notification_deliveries d where d.notification_id = n.id and d.channel = $2)`,
+    [event, channel, state, o.attempts ?? 0, o.to ?? null],
+  )
+
 t.test('a purge waits for a last notice that has not left, and the owner is told again', async (t) => {
   const event = await anEvent(-400)
-  const announce = () => giveNotices({ db, log: base.log }, signal)
   t.equal(await announce(), 1)
   await later(8)
   t.match(await carry(), { purged: 0 }, 'it is not published yet')
   t.equal(await announce(), 1)
   t.strictSame(await notices(event), ['last', 'last'])
   await publish()
-  const notification = newUuid()
-  const deliver = (channel: string, state: string) =>
-    sql(
-      `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state)
-       values (gen_random_uuid(), $1, $2, $3, 'there', $4)`,
-      [org, notification, channel, state],
-    )
-  await sql(
-    `insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
-     select $1, org_id, 'EventPurgeSoon.v1', id, owner_id, 2, purge_notice_for from events where id = $2`,
-    [notification, event],
-  )
-  await deliver('email', 'pending')
-  await deliver('push', 'suppressed')
-  await deliver('webhook', 'sent')
+  await handle()
+  await deliver(event, 'email', 'pending')
+  await deliver(event, 'push', 'suppressed')
+  await deliver(event, 'webhook', 'sent')
   await later(16)
   t.match(await carry(), { purged: 0 }, 'it waits for the mail server')
   t.equal(await announce(), 1, 'the time that it names is over')
   await publish()
   t.equal(await announce(), 0)
-  await sql('update notifications set purge_at = (select purge_notice_for from events where id = $1)', [event])
+  await sql(
+    `update notifications set purge_at = (select purge_notice_for from events where id = $1) where event_id = $1`,
+    [event],
+  )
+  await handle()
   await sql(`update notification_deliveries set state = 'sending' where channel = 'email'`)
   await later(24)
   t.match(await carry(), { purged: 0 })
@@ -196,6 +253,147 @@ t.test('a purge waits for a last notice that has not left, and the owner is told
   await sql(`update notification_deliveries set state = 'pending' where channel = 'webhook'`)
   t.match(await carry(), { purged: 1 })
 })
+
+t.test('of several owners who are told one is enough, whatever becomes of the mails to the others', async (t) => {
+  const [owner, first, second] = [await made.aPerson(), await made.aPerson(), await made.aPerson()]
+  await sql(`update memberships set role = 'owner' where user_id = any($1)`, [[first, second]])
+  const event = await anEvent(-400)
+  await own(event, owner)
+  await leave(owner)
+  await give()
+  await deliver(event, 'email', 'pending', { attempts: 3, to: first })
+  await deliver(event, 'email', 'failed', { to: second })
+  await later(8)
+  t.match(await carry(), { purged: 0 }, 'no one was told')
+  await sql(
+    `update notification_deliveries d set state = 'sent' from notifications n
+    where n.id = d.notification_id and n.user_id = $1`,
+    [second],
+  )
+  await deliver(event, 'email', 'pending')
+  t.match(await carry(), { purged: 1 })
+})
+
+/** As if a mail about something else had left now. */
+async function somethingElseIsSent(): Promise<void> {
+  const other = await made.anEvent({ archived: 1 })
+  await sql(
+    `insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
+     values ($1, $2, 'EventPurgeSoon.v1', $3, $4, 1, now())`,
+    [newUuid(), org, other, user],
+  )
+  await deliver(other, 'email', 'sent')
+}
+const refused = async () => (await sql('select purge_notices_refused as n from events')).map(({ n }) => n).sort()
+
+t.test('a mailbox that refuses four notices in a row for the time being counts as one that refuses them', async (t) => {
+  const event = await anEvent(-400)
+  for (let week = 0; week < 4; week++) {
+    await later(8 * week)
+    t.match(await carry(), { purged: 0 })
+    t.equal(await give(), 1)
+    t.strictSame(await refused(), [...Array(week).fill(0), week])
+    await deliver(event, 'email', 'pending', { attempts: 2 })
+    await somethingElseIsSent()
+  }
+  t.equal(await db.read({}, countRefusedNotices), 1)
+  await later(8 * 3 + 6)
+  t.match(await carry(), { purged: 0 }, 'the fourth one names a time, too')
+  await later(8 * 4)
+  t.equal(await give(), 0)
+  await sql(
+    `update notification_deliveries d set state = 'sending' from notifications n join events e on e.id = n.event_id
+     where d.notification_id = n.id and n.purge_at = e.purge_notice_for and d.state = 'pending'`,
+  )
+  t.match(await carry(), { purged: 0 }, 'the answer may be another one this time')
+  await sql(`update notification_deliveries set state = 'pending' where state = 'sending'`)
+  t.match(await carry(), { purged: 1 })
+})
+
+for (const [why, attempts, isSent] of [
+  ['no mail leaves', 2, false],
+  ['none was tried', 0, true],
+] as const) {
+  t.test(`a purge waits for as long as ${why}`, async (t) => {
+    const event = await anEvent(-400)
+    for (let week = 0; week < 6; week++) {
+      await later(8 * week)
+      t.match(await carry(), { purged: 0 })
+      t.equal(await give(), 1)
+      if (isSent) await somethingElseIsSent()
+      await deliver(event, 'email', 'pending', { attempts })
+      if (isSent) await somethingElseIsSent()
+    }
+    t.equal(await db.read({}, countRefusedNotices), 0)
+  })
+}
+
+t.test('notices to another one count anew', async (t) => {
+  const [owner, next] = [await made.aPerson(), await made.aPerson()]
+  const event = await anEvent(-400)
+  await own(event, owner)
+  for (const week of [0, 1, 2]) {
+    await later(8 * week)
+    await give()
+    await deliver(event, 'email', 'pending', { attempts: 2 })
+    await somethingElseIsSent()
+  }
+  t.equal(await db.read({}, countRefusedNotices), 1)
+  await own(event, next)
+  await later(24)
+  t.equal(await give(), 1)
+  t.equal(await db.read({}, countRefusedNotices), 0)
+})
+
+t.test('a purge waits for a last notice that is published and not handled, and the owner is told again', async (t) => {
+  await anEvent(-400)
+  t.equal(await announce(), 1)
+  await publish()
+  await later(8)
+  t.match(await carry(), { purged: 0 })
+  await sql('delete from outbox')
+  t.match(await carry(), { purged: 0 }, 'the outbox drops events after seven days')
+  t.equal(await announce(), 1)
+  await publish()
+  await handle()
+  await later(14)
+  t.match(await carry(), { purged: 0 }, 'seven days after the notice that was heard')
+  await later(16)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('a notice of before, or the first one, does not stand for the last one', async (t) => {
+  const event = await anEvent(20)
+  await announce()
+  const [said] = await announced('EventPurgeSoon', event)
+  t.match(said, { notice: 'first' })
+  await later(14)
+  await announce()
+  t.strictSame(await notices(event), ['first', 'last'])
+  await sql(`delete from outbox where type = 'EventPurgeSoon' and payload->>'notice' = 'last'`)
+  await sql(
+    `update outbox set payload = jsonb_set(payload, '{purge_at}', (select to_jsonb(to_char(
+    purge_notice_for at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) from events where id = $1))`,
+    [event],
+  )
+  await publish()
+  await handle()
+  await later(22)
+  t.match(await carry(), { purged: 0 })
+})
+
+t.test(
+  'a notice of a worker that does not say whether it is handled is not waited for once it is published',
+  async (t) => {
+    const event = await anEvent(-400)
+    await announce()
+    await sql('update events set purge_notice_unhandled = false where id = $1', [event])
+    await later(8)
+    t.match(await carry(), { purged: 0 })
+    await publish()
+    t.match(await carry(), { purged: 1 })
+  },
+)
 
 t.test('a purge waits for a last notice that could not be handled', async (t) => {
   const event = await anEvent(-400)
@@ -324,11 +522,6 @@ t.test('an organization that keeps events for longer while media items go keeps 
   })
   t.ok(await exists('events', event))
 })
-
-const join = (person: Uuid, role = 'member') =>
-  sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [org, person, role])
-const leave = (person: Uuid) => sql('delete from memberships where user_id = $1', [person])
-const own = (event: Uuid, person: Uuid) => sql('update events set owner_id = $2 where id = $1', [event, person])
 
 t.test('who cares for an event after the one who was told of its purge is told anew', async (t) => {
   const [owner, next, other] = [await made.aPerson(), await made.aPerson(), await made.aPerson()]

@@ -1,13 +1,20 @@
 import t from 'tap'
+import type { Tx } from '../../../../api/db/db.ts'
 import type { NotificationRow } from '../../../../api/db/schema/notifications.ts'
+import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import type { EventOfParticipant } from '../../../../api/features/events/queries.ts'
 import { listEventsOfParticipant } from '../../../../api/features/events/queries.ts'
 import { gather } from '../../../../api/features/notifications/gather.ts'
+import { findNameAt } from '../../../../api/features/notifications/queries.ts'
+import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
+import { ERASE_STEPS } from '../../../../api/features.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { albumWorld } from '../../../support/albums.ts'
 import { type Answer, aPerson, type Person, pathOf, startApiOn, startTestApi, uuidOf } from '../../../support/api.ts'
 import { ask } from '../../../support/ask.ts'
 import { threadsIn } from '../../../support/comments.ts'
+import { testCluster } from '../../../support/conversion-world.ts'
+import { eraseDeps } from '../../../support/erasure.ts'
 import type { MadeEvent } from '../../../support/events.ts'
 import { insertMany, vacuum } from '../../../support/explain.ts'
 import { inTurn } from '../../../support/in-turn.ts'
@@ -331,4 +338,26 @@ t.test('a page of the events of a user reads that page alone', async (t) => {
       t.ok(fetched - before.fetched <= 4 * 21 + 1, `${fetched - before.fetched} rows`)
     })
   }
+})
+
+t.test('a guest whose erasure waits under a hold has no name before the others any more', async (t) => {
+  const at = await world.event()
+  const guest = await aGuest(at)
+  t.equal((await threads.post(guest, threads.at(at), { body: 'Hello' })).status, 201)
+  const { worker: db } = database
+  const hold = await addHold(db, { kind: 'person', subject: guest.id, reason: 'case 1', placedBy: 'court' })
+  t.teardown(() => releaseHold(db, hold.id))
+  const asked = await call(people.platformAdmin, 'POST', '/gdpr/anonymize', {
+    json: { user_id: guest.wireId, confirm: true },
+  })
+  const erasure = uuidOf('anonymization', asked.data.anonymization_id)
+  t.match(await carryOut(eraseDeps(api, testCluster(t)), ERASE_STEPS, erasure), { againAfterMs: 600_000 })
+  const shown = JSON.stringify([
+    (await call(member, 'GET', inEvent(at, '/participants'))).data,
+    (await call(member, 'GET', threads.at(at))).data,
+  ])
+  t.match(shown, 'Hello', 'what the guest said stays')
+  t.notMatch(shown, 'Gus')
+  const name = (tx: Tx) => findNameAt(tx, { orgId, eventId: at.id, userId: guest.id })
+  t.equal(await db.read({}, name), null)
 })

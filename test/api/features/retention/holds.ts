@@ -360,7 +360,7 @@ t.test('the end of an erasure removes what a worker of the release before does n
   t.strictSame(await sql('select purge_notice_to from events where id = $1', [event.id]), [{ purge_notice_to: null }])
 })
 
-t.test('passed invitations of a person are found by their index', async (t) => {
+t.test('passed invitations and mentions of a person are found by their indexes', async (t) => {
   const { rows } = await db.inTransaction({}, async (tx) => {
     await tx.execute(orm`set local enable_seqscan = off`)
     const asked = hasTracesIn(orm`${orgId}::uuid`, orm`${people.member.id}::uuid`)
@@ -368,7 +368,45 @@ t.test('passed invitations of a person are found by their index', async (t) => {
   })
   const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
   t.match(plan, /invitations_by_former_inviter.*\n *Index Cond: \(former_inviter = /)
+  t.match(plan, /highlight_items_by_captioner.*\n *Index Cond: \(caption_by = /)
+  t.match(plan, /comments_by_mention.*\n *Index Cond: \(mentions @> /)
+  t.match(plan, /comments_by_given_mention.*\n *Index Cond: \(mentions_given @> /)
+  t.match(plan, /comment_versions_by_mention.*\n *Index Cond: \(mentions @> /)
 })
+
+const MENTIONS = {
+  'a comment of another': { current: true, given: true, earlier: false },
+  'a comment, without a notification': { current: false, given: true, earlier: false },
+  'an earlier version of a comment': { current: false, given: false, earlier: true },
+}
+for (const [where, { current, given, earlier }] of Object.entries(MENTIONS)) {
+  t.test(`an erasure waits for a hold on an organization where only ${where} mentions the person`, async (t) => {
+    const person = await aMember()
+    const event = await anEvent(api, { org, orgId, owner: people.owner })
+    const comment = newUuid()
+    const body = `Thanks to @${person.wireId}`
+    const these = (isThere: boolean) => (isThere ? [person.id] : [])
+    await sql(
+      `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body, mentions, mentions_given)
+        values ($1, $2, $3, 'meta', $3, 'event', $4, $5, $6, $7)`,
+      [comment, orgId, event.id, people.owner.id, earlier ? 'Thanks' : body, these(current), these(given)],
+    )
+    await sql(
+      `insert into comment_versions (comment_id, version, org_id, body, mentions, media_ids, written_at)
+        values ($1, 1, $2, $3, $4, '{}', now())`,
+      [comment, orgId, body, these(earlier)],
+    )
+    const words = async () => [
+      ...(await sql('select body, mentions, mentions_given from comments where id = $1', [comment])),
+      ...(await sql('select body, mentions from comment_versions where comment_id = $1', [comment])),
+    ]
+    const before = await words()
+    await waitsForTheEnd(t, person, await hold('organization', orgId), async () => {
+      t.strictSame(await words(), before)
+    })
+    t.notMatch(JSON.stringify(await words()), person.wireId)
+  })
+}
 
 /** A highlight of another member, with its files, and of which item the person has uploaded or what. */
 async function aHighlight(column: 'uploader_id' | 'caption_by', person: Person) {
@@ -479,4 +517,26 @@ t.test('a hold that comes within a step stops it at its next transaction', async
   await sql('delete from legal_holds')
   await eraseWhole(eraseDeps(api, cluster), asked.id)
   t.strictSame(await bodiesOf(comments), [])
+})
+
+t.test('an erasure goes on at the end of a hold, also with what a run has found held and put off', async (t) => {
+  const person = await aMember()
+  const media = await made.aMedia({ by: person.id })
+  await sql(`update media set deleted_at = now() - interval '40 days', deleted_by = uploader_id where id = $1`, [media])
+  const placed = await hold('person', person.id)
+  const run = { db, store, log: quietLog(), signal: new AbortController().signal, waitMs: 5, pauseMs: () => 1 }
+  t.match(await carryOutRun(run, mediaTrash, aRun('MediaTrash')), { purged: 0, reason: /1 due item is kept/ })
+  const asked = await ask(person)
+  const deps = eraseDeps(api, cluster)
+  t.match(await carryOut(deps, ERASE_STEPS, asked.id), { againAfterMs: 600_000 })
+
+  const woken: (string | undefined)[] = []
+  const listener = await admin.connect()
+  t.teardown(() => listener.release(true))
+  listener.on('notification', ({ payload }) => woken.push(payload))
+  await listener.query('listen erasures')
+  await releaseHold(db, placed.id)
+  await eventually('the erasure is woken', async () => woken.includes(asked.id))
+  t.equal(await carryOut(deps, ERASE_STEPS, asked.id), undefined, 'it is completed')
+  t.notOk(await exists('media', media))
 })
