@@ -19,6 +19,11 @@ t.test('the time of capture has the offset that is known best', (t) => {
   const edited = { OffsetTime: '-03:00' }
   t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(3, 20)), '2024-05-17T12:20:30+09:00', 'edited in another zone')
   t.equal(at({ DateTimeOriginal, ...edited, OffsetTimeDigitized: '+08:00' }, gpsAt(3, 20)), '2024-05-17T12:20:30+08:00')
+  const DateTime = '2024:05:18 09:00:00'
+  t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(3, 20), { DateTime }), '2024-05-17T12:20:30+09:00', 'edited later')
+  const unedited = { DateTime: noon }
+  t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(14, 40), unedited), '2024-05-17T12:20:30-03:00', 'an old GPS fix')
+  t.equal(at({ DateTimeOriginal }, gpsAt(10, 18), unedited), '2024-05-17T12:20:30+02:00', 'unedited, by GPS')
   t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(12, 0, '2024:05:01')), '2024-05-17T12:20:30-03:00')
   t.equal(at(edited, gpsAt(3, 20), { DateTime: noon }), '2024-05-17T12:20:30-03:00', 'the change itself')
   t.equal(at({ DateTimeOriginal, OffsetTimeOriginal: '   :  ' }), '2024-05-17T12:20:30Z', 'an empty offset')
