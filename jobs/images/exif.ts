@@ -22,7 +22,7 @@ const UNREADABLE: Block = { ...NONE, isReadable: false }
 const MAX_BYTES = 1024 * 1024
 const MAX_ENTRIES = 512
 const SIZES = [0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8]
-const [NO_TYPE, LONG] = [0, 4]
+const [NO_TYPE, BYTE, SHORT, LONG] = [0, 1, 3, 4]
 /** The tags that hold the address of another directory. */
 const DIRECTORIES = [0x8769, 0x8825, 0xa005]
 
@@ -33,6 +33,8 @@ const TIMES: Readonly<Record<number, string>> = {
   36868: 'DateTimeDigitized',
 }
 const MAX_TIME_BYTES = 64
+/** Of two the reader takes the last, and vips the first. */
+const ORIENTATION = 274
 
 const PREFIX = 'Exif\0\0'
 const BYTE_ORDERS = ['II*\0', 'MM\0*']
@@ -55,7 +57,7 @@ export function parseExif(exif: Buffer | null): Block {
     const safe = grows ? withoutExcess(block) : block
     // Directories may overlap, so that the copy has other entries than the block.
     if (grows && mayGrow(safe)) return UNREADABLE
-    const times = timesOf(block)
+    const own = ownReading(block)
     const { bigEndian: _, ...directories } = readExif(safe)
     const names = Object.values(directories).flatMap((tags) => Object.keys(tags ?? {}))
     // The reader leaves out a directory that does not end within the block.
@@ -63,7 +65,7 @@ export function parseExif(exif: Buffer | null): Block {
     const isReadable = !grows && hasAll && isWhole(block, names.length)
     const { Image, Photo, GPSInfo } = directories
     const written = (tags: Tags | undefined): Tags =>
-      Object.fromEntries(Object.entries(tags ?? {}).map(([name, value]) => [name, times.get(name) ?? value]))
+      Object.fromEntries(Object.entries(tags ?? {}).map(([name, value]) => [name, own.get(name) ?? value]))
     return { image: written(Image), photo: written(Photo), gps: GPSInfo ?? {}, isReadable, names }
   } catch {
     return UNREADABLE
@@ -112,14 +114,15 @@ function withoutExcess(block: Buffer): Buffer {
   return copy
 }
 
-/** The times by their names, of the first directory that has them. */
-function timesOf(block: Buffer): Map<string, string> {
-  const times = new Map<string, string>()
-  for (const { tag, size, at } of entriesOf(block)) {
+/** The times and the orientation by their names, of the first directory that has them. */
+function ownReading(block: Buffer): Map<string, string | number> {
+  const own = new Map<string, string | number>()
+  for (const { tag, size, at, value } of entriesOf(block)) {
     const name = TIMES[tag]
-    if (name && !times.has(name)) times.set(name, textAt(block, at, size))
+    if (name && !own.has(name)) own.set(name, textAt(block, at, size))
+    if (tag === ORIENTATION && value !== undefined && !own.has('Orientation')) own.set('Orientation', value)
   }
-  return times
+  return own
 }
 
 interface Entry {
@@ -130,6 +133,8 @@ interface Entry {
   /** The bytes of its value, and where they lie. */
   size: number
   at: number
+  /** The number, or the first of several. Undefined for none, and for what is no whole number without a sign. */
+  value: number | undefined
 }
 
 /** Up to the first that is too many. `named` receives the address of each directory as often as it is written. */
@@ -144,9 +149,7 @@ function* entriesOf(block: Buffer, named: number[] = []): Generator<Entry> {
 
 /** The entries of all directories. */
 function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
-  const isBig = block.toString('latin1', 0, 2) === 'MM'
-  const u16 = (at: number) => (isBig ? block.readUInt16BE(at) : block.readUInt16LE(at))
-  const u32 = (at: number) => (isBig ? block.readUInt32BE(at) : block.readUInt32LE(at))
+  const { u16, u32 } = numbersOf(block)
   const directories = new Set<number>()
   const name = (address: number) => {
     if (address === 0) return
@@ -159,13 +162,36 @@ function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
     if (from + 2 > block.length) continue
     const count = Math.min(u16(from), Math.floor((block.length - from - 2) / 12))
     const next = from + 2 + 12 * count
-    for (let entry = from + 2; entry < next; entry += 12) {
-      const [tag, type] = [u16(entry), u16(entry + 2)]
-      const size = (SIZES[type] ?? 0) * u32(entry + 4)
-      yield { from: entry, tag, type, size, at: size <= 4 ? entry + 8 : u32(entry + 8) }
-      if (DIRECTORIES.includes(tag)) name(u32(entry + 8))
+    for (let at = from + 2; at < next; at += 12) {
+      const entry = entryAt(block, at)
+      yield entry
+      if (DIRECTORIES.includes(entry.tag)) name(u32(at + 8))
     }
     if (next + 4 <= block.length) name(u32(next))
+  }
+}
+
+function entryAt(block: Buffer, from: number): Entry {
+  const { u16, u32 } = numbersOf(block)
+  const [tag, type] = [u16(from), u16(from + 2)]
+  const size = (SIZES[type] ?? 0) * u32(from + 4)
+  const at = size <= 4 ? from + 8 : u32(from + 8)
+  const hasValue = size > 0 && at + size <= block.length
+  return { from, tag, type, size, at, value: hasValue ? numberIn(block, type, at) : undefined }
+}
+
+function numberIn(block: Buffer, type: number, at: number): number | undefined {
+  const { u16, u32 } = numbersOf(block)
+  if (type === BYTE) return block[at]
+  if (type === SHORT) return u16(at)
+  return type === LONG ? u32(at) : undefined
+}
+
+function numbersOf(block: Buffer) {
+  const isBig = block.toString('latin1', 0, 2) === 'MM'
+  return {
+    u16: (at: number) => (isBig ? block.readUInt16BE(at) : block.readUInt16LE(at)),
+    u32: (at: number) => (isBig ? block.readUInt32BE(at) : block.readUInt32LE(at)),
   }
 }
 
