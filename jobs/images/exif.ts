@@ -87,8 +87,11 @@ function mayGrow(block: Buffer): boolean {
 }
 
 /** The reader also follows numbers of other types, to directories that are not counted. */
-const isOddAddress = ({ tag, type }: Entry) =>
-  DIRECTORIES.includes(tag) && type !== LONG && SIZES[type] !== undefined && type !== NO_TYPE
+const isOddAddress = (entry: Entry) =>
+  DIRECTORIES.includes(entry.tag) && ![NO_TYPE, LONG].includes(entry.type) && !!SIZES[entry.type] && !isShort(entry)
+
+/** One number of two bytes: some programs write the address of a directory near the beginning so. */
+const isShort = ({ type, size }: Entry) => type === SHORT && size === 2
 
 /**
  * Whether the reader found each entry, and the whole of its value. Of tags that repeat in a directory it takes the last, of
@@ -165,7 +168,7 @@ function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
     for (let at = from + 2; at < next; at += 12) {
       const entry = entryAt(block, at)
       yield entry
-      if (DIRECTORIES.includes(entry.tag)) name(u32(at + 8))
+      if (DIRECTORIES.includes(entry.tag)) name(isShort(entry) ? u16(at + 8) : u32(at + 8))
     }
     if (next + 4 <= block.length) name(u32(next))
   }
