@@ -12,7 +12,7 @@ const PRIMARIES: Readonly<Record<number, readonly number[]>> = { 9: BT2020, 11: 
 /** As many as there are values of 10 bits. */
 const SAMPLES = 1024
 
-/** Null where the colors count as sRGB. Pure. */
+/** Null where the colors count as sRGB: without a profile, all but these do. Pure. */
 export function declaredProfile(primaries: number, transfer: number): Buffer | null {
   const isHdr = transfer === PQ || transfer === HLG
   const colorants = PRIMARIES[primaries]
@@ -20,6 +20,10 @@ export function declaredProfile(primaries: number, transfer: number): Buffer | n
   const light = isHdr ? (value: number) => toneMapped(transfer === PQ ? nitsOfPq(value) : nitsOfHlg(value)) : srgb
   return profileOf(colorants ?? SRGB, light)
 }
+
+/** Whether the numbers name sRGB, or BT.709, whose pictures are shown by the same curve. Pure. */
+export const declaresSrgb = (primaries: number, transfer: number): boolean =>
+  primaries === 1 && (transfer === 13 || transfer === 1)
 
 const srgb = (value: number) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
 

@@ -22,7 +22,7 @@ const UNREADABLE: Block = { ...NONE, isReadable: false }
 const MAX_BYTES = 1024 * 1024
 const MAX_ENTRIES = 512
 const SIZES = [0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8]
-const [NO_TYPE, LONG] = [0, 4]
+const [NO_TYPE, BYTE, SHORT, LONG] = [0, 1, 3, 4]
 /** The tags that hold the address of another directory. */
 const DIRECTORIES = [0x8769, 0x8825, 0xa005]
 
@@ -33,6 +33,8 @@ const TIMES: Readonly<Record<number, string>> = {
   36868: 'DateTimeDigitized',
 }
 const MAX_TIME_BYTES = 64
+/** Of two the reader takes the last, and vips the first. */
+const ORIENTATION = 274
 
 const PREFIX = 'Exif\0\0'
 const BYTE_ORDERS = ['II*\0', 'MM\0*']
@@ -41,8 +43,8 @@ export const isTiff = (block: Buffer | null): boolean => BYTE_ORDERS.includes(bl
 
 /**
  * Reads a TIFF block as EXIF. A block that is broken or absurd counts as none; `isReadable` tells them apart. It is also
- * false where values reach beyond the block, as those of a maker note that an editor has cut: only they are not read. Some
- * writers leave the header of JPEG in front of the block.
+ * false where something was left out: a value that reaches beyond the block, as that of a maker note that an editor has
+ * cut, or a whole directory. Some writers leave the header of JPEG in front of the block.
  */
 export function parseExif(exif: Buffer | null): Block {
   if (!exif) return NONE
@@ -51,16 +53,19 @@ export function parseExif(exif: Buffer | null): Block {
     const block = tiff.subarray(0, MAX_BYTES)
     // The reader accepts one more header, behind which all addresses would mean other places than in `entriesOf`.
     if (!isTiff(block)) return UNREADABLE
-    const isReadable = !mayGrow(block)
-    const safe = isReadable ? block : withoutExcess(block)
+    const grows = mayGrow(block)
+    const safe = grows ? withoutExcess(block) : block
     // Directories may overlap, so that the copy has other entries than the block.
-    if (!isReadable && mayGrow(safe)) return UNREADABLE
-    const times = timesOf(block)
+    if (grows && mayGrow(safe)) return UNREADABLE
+    const own = ownReading(block)
     const { bigEndian: _, ...directories } = readExif(safe)
     const names = Object.values(directories).flatMap((tags) => Object.keys(tags ?? {}))
+    // The reader leaves out a directory that does not end within the block.
+    const hasAll = tiff.length <= MAX_BYTES && Object.values(directories).every((tags) => tags !== null)
+    const isReadable = !grows && hasAll && isWhole(block, names.length)
     const { Image, Photo, GPSInfo } = directories
     const written = (tags: Tags | undefined): Tags =>
-      Object.fromEntries(Object.entries(tags ?? {}).map(([name, value]) => [name, times.get(name) ?? value]))
+      Object.fromEntries(Object.entries(tags ?? {}).map(([name, value]) => [name, own.get(name) ?? value]))
     return { image: written(Image), photo: written(Photo), gps: GPSInfo ?? {}, isReadable, names }
   } catch {
     return UNREADABLE
@@ -82,26 +87,45 @@ function mayGrow(block: Buffer): boolean {
 }
 
 /** The reader also follows numbers of other types, to directories that are not counted. */
-const isOddAddress = ({ tag, type }: Entry) =>
-  DIRECTORIES.includes(tag) && type !== LONG && SIZES[type] !== undefined && type !== NO_TYPE
+const isOddAddress = (entry: Entry) =>
+  DIRECTORIES.includes(entry.tag) && ![NO_TYPE, LONG].includes(entry.type) && !!SIZES[entry.type] && !isShort(entry)
+
+/** One number of two bytes: some programs write the address of a directory near the beginning so. */
+const isShort = ({ type, size }: Entry) => type === SHORT && size === 2
+
+/**
+ * Whether the reader found each entry, and the whole of its value. Of tags that repeat in a directory it takes the last, of
+ * a chain of directories the first two, and to others it goes only by one number of the usual type. A directory that is
+ * named twice it may have counted twice.
+ */
+function isWhole(block: Buffer, found: number): boolean {
+  const named: number[] = []
+  const entries = [...entriesOf(block, named)]
+  const isUsual = ({ tag, type, size }: Entry) => !DIRECTORIES.includes(tag) || (type === LONG && size === 4)
+  const isEachOnce = entries.length === found && new Set(named).size === named.length
+  return isEachOnce && entries.every((entry) => !isCutOff(entry, block) && isUsual(entry))
+}
+
+const isCutOff = ({ at, size }: Entry, block: Buffer) => at + size > block.length
 
 /** A copy whose entries have no type, which the reader skips, where they claim more than there is. */
 function withoutExcess(block: Buffer): Buffer {
   const copy = Buffer.from(block)
   for (const entry of entriesOf(block)) {
-    if (entry.at + entry.size > block.length || isOddAddress(entry)) copy.writeUInt16LE(NO_TYPE, entry.from + 2)
+    if (isCutOff(entry, block) || isOddAddress(entry)) copy.writeUInt16LE(NO_TYPE, entry.from + 2)
   }
   return copy
 }
 
-/** The times by their names, of the first directory that has them. */
-function timesOf(block: Buffer): Map<string, string> {
-  const times = new Map<string, string>()
-  for (const { tag, size, at } of entriesOf(block)) {
+/** The times and the orientation by their names, of the first directory that has them. */
+function ownReading(block: Buffer): Map<string, string | number> {
+  const own = new Map<string, string | number>()
+  for (const { tag, size, at, value } of entriesOf(block)) {
     const name = TIMES[tag]
-    if (name && !times.has(name)) times.set(name, textAt(block, at, size))
+    if (name && !own.has(name)) own.set(name, textAt(block, at, size))
+    if (tag === ORIENTATION && value !== undefined && !own.has('Orientation')) own.set('Orientation', value)
   }
-  return times
+  return own
 }
 
 interface Entry {
@@ -112,12 +136,14 @@ interface Entry {
   /** The bytes of its value, and where they lie. */
   size: number
   at: number
+  /** The number, or the first of several. Undefined for none, and for what is no whole number without a sign. */
+  value: number | undefined
 }
 
-/** Up to the first that is too many. */
-function* entriesOf(block: Buffer): Generator<Entry> {
+/** Up to the first that is too many. `named` receives the address of each directory as often as it is written. */
+function* entriesOf(block: Buffer, named: number[] = []): Generator<Entry> {
   let entries = 0
-  for (const entry of allEntriesOf(block)) {
+  for (const entry of allEntriesOf(block, named)) {
     yield entry
     entries += 1
     if (entries > MAX_ENTRIES) return
@@ -125,23 +151,50 @@ function* entriesOf(block: Buffer): Generator<Entry> {
 }
 
 /** The entries of all directories. */
-function* allEntriesOf(block: Buffer): Generator<Entry> {
-  const isBig = block.toString('latin1', 0, 2) === 'MM'
-  const u16 = (at: number) => (isBig ? block.readUInt16BE(at) : block.readUInt16LE(at))
-  const u32 = (at: number) => (isBig ? block.readUInt32BE(at) : block.readUInt32LE(at))
-  const directories = new Set([u32(4)])
+function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
+  const { u16, u32 } = numbersOf(block)
+  const directories = new Set<number>()
+  const name = (address: number) => {
+    if (address === 0) return
+    named.push(address)
+    directories.add(address)
+  }
+  name(u32(4))
   // A set also yields what is added to it on the way, each directory once.
   for (const from of directories) {
-    if (from === 0 || from + 2 > block.length) continue
+    if (from + 2 > block.length) continue
     const count = Math.min(u16(from), Math.floor((block.length - from - 2) / 12))
     const next = from + 2 + 12 * count
-    for (let entry = from + 2; entry < next; entry += 12) {
-      const [tag, type] = [u16(entry), u16(entry + 2)]
-      const size = (SIZES[type] ?? 0) * u32(entry + 4)
-      yield { from: entry, tag, type, size, at: size <= 4 ? entry + 8 : u32(entry + 8) }
-      if (DIRECTORIES.includes(tag)) directories.add(u32(entry + 8))
+    for (let at = from + 2; at < next; at += 12) {
+      const entry = entryAt(block, at)
+      yield entry
+      if (DIRECTORIES.includes(entry.tag)) name(isShort(entry) ? u16(at + 8) : u32(at + 8))
     }
-    if (next + 4 <= block.length) directories.add(u32(next))
+    if (next + 4 <= block.length) name(u32(next))
+  }
+}
+
+function entryAt(block: Buffer, from: number): Entry {
+  const { u16, u32 } = numbersOf(block)
+  const [tag, type] = [u16(from), u16(from + 2)]
+  const size = (SIZES[type] ?? 0) * u32(from + 4)
+  const at = size <= 4 ? from + 8 : u32(from + 8)
+  const hasValue = size > 0 && at + size <= block.length
+  return { from, tag, type, size, at, value: hasValue ? numberIn(block, type, at) : undefined }
+}
+
+function numberIn(block: Buffer, type: number, at: number): number | undefined {
+  const { u16, u32 } = numbersOf(block)
+  if (type === BYTE) return block[at]
+  if (type === SHORT) return u16(at)
+  return type === LONG ? u32(at) : undefined
+}
+
+function numbersOf(block: Buffer) {
+  const isBig = block.toString('latin1', 0, 2) === 'MM'
+  return {
+    u16: (at: number) => (isBig ? block.readUInt16BE(at) : block.readUInt16LE(at)),
+    u32: (at: number) => (isBig ? block.readUInt32BE(at) : block.readUInt32LE(at)),
   }
 }
 

@@ -28,7 +28,8 @@ const TIMES = [
 /**
  * The time on the camera's clock with its offset from UTC. The offset is the one that the camera wrote, else the
  * difference to the time of the GPS, which is in UTC, else that of the last change of the file (`OffsetTime`), which a
- * program may have made in another zone. Without any the zone is unknown, and the time counts as UTC.
+ * program may have made in another zone. That of a file that was never changed is the camera's, and counts more than the
+ * GPS, whose time may be that of an old fix. Without any the zone is unknown, and the time counts as UTC.
  */
 function capturedAtOf(exif: Exif): string | null {
   const { photo, image } = exif
@@ -38,7 +39,10 @@ function capturedAtOf(exif: Exif): string | null {
   for (const [name, own, rest] of TIMES) {
     const local = localTime(textOf((name === 'DateTime' ? image : photo)[name]))
     if (!local || !isLocalCaptureTime(local)) continue
-    const offset = offsetBy(own) ?? written ?? offsetByGps(local, gps) ?? offsetBy('OffsetTime') ?? 'Z'
+    const ofChange = offsetBy('OffsetTime')
+    const isUnchanged = localTime(textOf(image['DateTime']))?.getTime() === local.getTime()
+    const other = isUnchanged ? (ofChange ?? offsetByGps(local, gps)) : (offsetByGps(local, gps) ?? ofChange)
+    const offset = offsetBy(own) ?? written ?? other ?? 'Z'
     return isoOf(new Date(local.getTime() + millisecondsOf(textOf(photo[rest]))), offset)
   }
   const at = gps === null ? null : new Date(gps)

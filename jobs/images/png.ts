@@ -1,5 +1,6 @@
-import { declaredProfile } from './declared-profile.ts'
+import { declaredProfile, declaresSrgb } from './declared-profile.ts'
 import { type Bytes, blank, corrupt, type ImageHeader, truncated } from './header.ts'
+import { isSrgbProfile } from './icc.ts'
 
 /** Chunks that say nothing about a place. Everything else, text above all, may. */
 const PLAIN = new Set(
@@ -11,7 +12,8 @@ const CHANNELS: Readonly<Record<number, number>> = { 0: 1, 2: 3, 3: 1, 4: 2, 6: 
 interface Found {
   exif: Buffer | null
   profile: Buffer | null
-  declaredProfile: Buffer | null
+  /** The colors by the numbers of ISO/IEC 23091-2. */
+  declared: readonly [primaries: number, transfer: number] | null
   isAnimated: boolean
   isPlain: boolean
 }
@@ -26,23 +28,35 @@ export function readPng({ head, size }: Bytes, inflate: Inflate): ImageHeader {
   if (channels === undefined) throw corrupt()
   // Without and with transparency.
   const isGrey = kind === 0 || kind === 4
-  const found: Found = { exif: null, profile: null, declaredProfile: null, isAnimated: false, isPlain: true }
+  const found: Found = { exif: null, profile: null, declared: null, isAnimated: false, isPlain: true }
   const end = readChunks(head, found, inflate)
   if (end === undefined && head.length === size) throw truncated()
+  const { isClear, ...colors } = colorsOf(found, isGrey)
   return {
     ...blank,
     format: 'png',
     width,
     height,
-    ...found,
-    // The profile that is made of the numbers has three colors. Browsers may obey them.
-    declaredProfile: isGrey ? null : found.declaredProfile,
+    ...colors,
+    exif: found.exif,
+    isAnimated: found.isAnimated,
     space: isGrey ? 'GRAY' : 'RGB ',
     mayBeTransparent: true,
     // An interlaced picture is complete only after its last pass.
     memoryBytes: interlace === 0 ? 0 : width * height * Math.max(3, channels) * (depth === 16 ? 2 : 1),
-    isPlain: found.isPlain && end === size && !(isGrey && found.declaredProfile),
+    isPlain: found.isPlain && end === size && isClear,
   }
+}
+
+/** Where the numbers and the profile contradict each other, browsers show the file in different ways: it is not clear. */
+function colorsOf({ declared, profile }: Found, isGrey: boolean) {
+  if (declared && declaresSrgb(...declared)) {
+    return { profile: null, declaredProfile: null, isClear: isSrgbProfile(profile) }
+  }
+  const declaredAnew = declared && declaredProfile(...declared)
+  // The profile that is made of the numbers has three colors.
+  if (isGrey) return { profile, declaredProfile: null, isClear: !declaredAnew }
+  return { profile, declaredProfile: declaredAnew, isClear: true }
 }
 
 type Inflate = (data: Buffer) => Buffer | null
@@ -61,9 +75,8 @@ function readChunks(head: Buffer, found: Found, inflate: Inflate): number | unde
 
 function readChunk(type: string, data: Buffer, found: Found, inflate: Inflate): void {
   if (type === 'eXIf' && !found.exif) found.exif = data
-  // Its numbers are those of HEIF, and count more than a profile.
-  else if (type === 'cICP' && data.length === 4 && !found.declaredProfile)
-    found.declaredProfile = declaredProfile(data[0] ?? 0, data[1] ?? 0)
+  // They count more than a profile.
+  else if (type === 'cICP' && data.length === 4 && !found.declared) found.declared = [data[0] ?? 0, data[1] ?? 0]
   else if (type === 'acTL') found.isAnimated = data.length >= 4 && data.readUInt32BE(0) > 1
   // Each may unpack to megabytes, and decoders ignore all but the first.
   else if (type === 'iCCP' && !found.profile)

@@ -79,6 +79,20 @@ export const u32 = (...values: number[]) => {
   return buffer
 }
 
+/** A TIFF block, whose first directory is at 8 unless it says otherwise. */
+export const tiff = (parts: readonly Buffer[], first = 8): Buffer =>
+  Buffer.concat([Buffer.from('MM\0*', 'latin1'), u32(first), ...parts])
+
+/** A directory of TIFF, of 6 bytes and 12 for each entry. `value` is what is in the field: a number, or the address of one. */
+export const directory = (entries: readonly Field[], next = 0): Buffer =>
+  Buffer.concat([
+    u16(entries.length),
+    ...entries.flatMap(([tag, type, ...rest]) => [u16(tag, type), u32(...rest)]),
+    u32(next),
+  ])
+
+type Field = readonly [tag: number, type: number, count: number, value: number]
+
 export interface HeicOptions {
   /** Quarter turns to the left that a reader makes. */
   irot?: number

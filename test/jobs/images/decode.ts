@@ -9,7 +9,7 @@ import { orientationOf } from '../../../jobs/images/facts.ts'
 import { effectiveOrientation } from '../../../jobs/images/policy.ts'
 import { readHeader } from '../../../jobs/images/read-header.ts'
 import { segment, withSegments } from '../../support/image-bombs.ts'
-import { arrangement, chunk, heic, quarters, tiffOf } from '../../support/pictures.ts'
+import { arrangement, chunk, directory, heic, quarters, tiff, tiffOf, u32 } from '../../support/pictures.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
 // Pictures come and go by the same names.
@@ -34,6 +34,16 @@ t.test('a picture is upright, no matter what its format says it by', async (t) =
   const lying = () => quarters(128, 64)
   const png = await lying().png().toBuffer()
   const exif = async (orientation: number) => ({ rows: 1, columns: 2, exif: await tiffOf({}, orientation) })
+  const both = async (first: readonly [type: number, count: number, value: number], second: number) => {
+    const block = tiff([
+      directory([
+        [0x0112, ...first],
+        [0x0112, 3, 1, second << 16],
+      ]),
+      u32(6 << 16, 0),
+    ])
+    return withSegments(await lying().jpeg().toBuffer(), segment(0xe1, EXIF, block))
+  }
   const photos: Record<string, [Buffer, number[]]> = {
     jpeg: [await lying().withMetadata({ orientation: 6 }).jpeg().toBuffer(), [2, 0, 3, 1]],
     png: [await lying().withMetadata({ orientation: 6 }).png().toBuffer(), [2, 0, 3, 1]],
@@ -46,6 +56,10 @@ t.test('a picture is upright, no matter what its format says it by', async (t) =
       withSegments(await lying().jpeg().toBuffer(), segment(0xe1, EXIF, EXIF, await tiffOf({}, 6))),
       [2, 0, 3, 1],
     ],
+    'JPEG, with two orientations': [await both([3, 1, 6 << 16], 1), [2, 0, 3, 1]],
+    'JPEG, with two orientations, one of another type': [await both([4, 1, 6], 1), [2, 0, 3, 1]],
+    'JPEG, with two orientations, one of several numbers': [await both([3, 3, 38], 1), [2, 0, 3, 1]],
+    'JPEG, with two orientations, one of no number': [await both([3, 0, 0], 6), [2, 0, 3, 1]],
     'HEIC, by EXIF': [await heic(png, await exif(6)), [2, 0, 3, 1]],
     'HEIC, by EXIF, mirrored': [await heic(png, await exif(5)), [0, 2, 1, 3]],
     'HEIC, by itself': [await heic(png, { ...(await exif(6)), irot: 3 }), [2, 0, 3, 1]],

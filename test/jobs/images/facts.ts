@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parseExif } from '../../../jobs/images/exif.ts'
 import { factsOf, orientationOf } from '../../../jobs/images/facts.ts'
-import { tiffOf, u16, u32 } from '../../support/pictures.ts'
+import { directory, tiff, tiffOf, u16 } from '../../support/pictures.ts'
 
 const none = { image: {}, photo: {}, gps: {} }
 const noon = '2024:05:17 12:20:30'
@@ -19,6 +19,11 @@ t.test('the time of capture has the offset that is known best', (t) => {
   const edited = { OffsetTime: '-03:00' }
   t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(3, 20)), '2024-05-17T12:20:30+09:00', 'edited in another zone')
   t.equal(at({ DateTimeOriginal, ...edited, OffsetTimeDigitized: '+08:00' }, gpsAt(3, 20)), '2024-05-17T12:20:30+08:00')
+  const DateTime = '2024:05:18 09:00:00'
+  t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(3, 20), { DateTime }), '2024-05-17T12:20:30+09:00', 'edited later')
+  const unedited = { DateTime: noon }
+  t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(14, 40), unedited), '2024-05-17T12:20:30-03:00', 'an old GPS fix')
+  t.equal(at({ DateTimeOriginal }, gpsAt(10, 18), unedited), '2024-05-17T12:20:30+02:00', 'unedited, by GPS')
   t.equal(at({ DateTimeOriginal, ...edited }, gpsAt(12, 0, '2024:05:01')), '2024-05-17T12:20:30-03:00')
   t.equal(at(edited, gpsAt(3, 20), { DateTime: noon }), '2024-05-17T12:20:30-03:00', 'the change itself')
   t.equal(at({ DateTimeOriginal, OffsetTimeOriginal: '   :  ' }), '2024-05-17T12:20:30Z', 'an empty offset')
@@ -72,22 +77,24 @@ t.test('a scan has the time of its print, and a clock that was never set has non
 
 t.test('a time ends with one NUL, with two, or with none', (t) => {
   const at = (text: string) => {
-    const entry = (tag: number, type: number, count: number, value: number) => {
-      const data = Buffer.alloc(12)
-      data.writeUInt16BE(tag)
-      data.writeUInt16BE(type, 2)
-      data.writeUInt32BE(count, 4)
-      data.writeUInt32BE(value, 8)
-      return Buffer.concat([u16(1), data, u32(0)])
-    }
-    const head = Buffer.from('MM\0*\0\0\0\x08', 'latin1')
-    const directories = [entry(0x8769, 4, 1, 26), entry(0x9003, 2, text.length, 44)]
-    return factsOf(parseExif(Buffer.concat([head, ...directories, Buffer.from(text, 'latin1')]))).capturedAt
+    const directories = [directory([[0x8769, 4, 1, 26]]), directory([[0x9003, 2, text.length, 44]])]
+    return factsOf(parseExif(tiff([...directories, Buffer.from(text, 'latin1')]))).capturedAt
   }
   for (const end of ['', '\0', '\0\0', '\0\xff', ' \0']) {
     t.equal(at(`2024:05:17 12:20:30${end}`), '2024-05-17T12:20:30Z', JSON.stringify(end))
   }
   t.end()
+})
+
+t.test('a directory is found by an address of two bytes', async (t) => {
+  const big = tiff([directory([[0x8769, 3, 1, 26 << 16]]), directory([[0x9003, 2, 20, 44]]), Buffer.from(`${noon}\0`)])
+  const little = await tiffOf({ IFD2: { DateTimeOriginal: noon } })
+  little.writeUInt16LE(3, little.indexOf(u16(0x6987), 8) + 2)
+  for (const block of [big, little]) {
+    const exif = parseExif(block)
+    t.equal(factsOf(exif).capturedAt, '2024-05-17T12:20:30Z')
+    t.equal(exif.isReadable, false, 'not all readers find it')
+  }
 })
 
 t.test('the first time that counts is taken, with the rest of its second', (t) => {

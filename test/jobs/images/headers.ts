@@ -13,8 +13,10 @@ import { sniff } from '../../../jobs/images/sniff.ts'
 import { PermanentError } from '../../../jobs/runtime/failure.ts'
 import { boundariesOf } from '../../support/boundaries.ts'
 import { exifBomb, segment, withSegments } from '../../support/image-bombs.ts'
-import { blackPng, chunk, heic, PHONE, quarters, tiffOf, u16 } from '../../support/pictures.ts'
+import { blackPng, chunk, directory, heic, PHONE, quarters, tiff, tiffOf, u16 } from '../../support/pictures.ts'
 import { rgbProfile, withProfile } from '../../support/profiles.ts'
+
+const MIB = 1024 ** 2
 
 /** Takes over 20 s: thousands of broken files are written and read. */
 
@@ -147,8 +149,8 @@ t.test('EXIF that would grow is not read', (t) => {
   const bomb = exifBomb(300, 3, 30_000)
   for (const n of [1, 2, 3]) t.equal(parseExif(Buffer.concat([headers(n), bomb])).isReadable, false, `${n} headers`)
   for (const type of [1, 3, 5, 8]) t.equal(parseExif(pointingBy(type)).isReadable, false, `a directory by type ${type}`)
-  t.match(parseExif(exifBomb(3, 4, 1, 0x8769)), { isReadable: true }, 'a directory that names itself')
-  t.match(parseExif(exifBomb(0, 1, 1)), { isReadable: true }, 'a chain that names itself')
+  t.match(parseExif(exifBomb(3, 4, 1, 0x8769)), { isReadable: false }, 'a directory that names itself')
+  t.match(parseExif(exifBomb(0, 1, 1)), { isReadable: false }, 'a chain that names itself')
   t.equal(parseExif(Buffer.from('no TIFF')).isReadable, false)
   t.equal(parseExif(null).isReadable, true)
   t.end()
@@ -279,7 +281,7 @@ t.test('one value that reaches beyond its block hides the original, and the rest
     t.match(facts, { capturedAt: '2024-05-17T12:20:30+02:00', location: { latitude: 48.1351 } }, name)
     t.equal(facts.camera.model, 'Phone 3', name)
   }
-  const pointer = parseExif(pointingBy(3))
+  const pointer = parseExif(pointingBy(8))
   t.match(pointer, { isReadable: false, image: { ExifTag: null } }, 'an address of another type is not followed')
 })
 
@@ -288,6 +290,41 @@ async function isShown(bytes: Buffer): Promise<boolean> {
   const header = await headerOf(bytes)
   const exif = parseExif(header.exif)
   return mayShowOriginal(header, { ...exif, orientation: orientationOf(exif) })
+}
+
+const [ISO, SERIAL] = [directory([[0x8827, 3, 1, 100 << 16]]), directory([[0xa431, 2, 4, 0x41424300]])]
+/** Without its end, so that it claims one entry more than there are. */
+const UNENDED = Buffer.concat([u16(2), directory([[0x8825, 4, 1, 8]]).subarray(2, 14)])
+const TO_EXIF = [0x8769, 4, 1, 26] as const
+
+/** EXIF of which some readers read more than others. */
+const LEFT_OUT: Readonly<Record<string, Buffer>> = {
+  'a first directory that is cut off, behind the one of GPS': tiff([SERIAL, UNENDED], 26),
+  'a directory that claims too many entries': tiff([directory([TO_EXIF]), u16(100), SERIAL.subarray(2)]),
+  'a directory without an entry that is whole': tiff([directory([TO_EXIF]), SERIAL.subarray(0, 8)]),
+  'a directory behind the block': tiff([directory([[0x8769, 4, 1, 40_000]])]),
+  'a directory by the type of directories': tiff([directory([[0x8769, 13, 1, 26]]), SERIAL]),
+  'two addresses of a directory': tiff([directory([[0x8769, 4, 2, 26]]), SERIAL]),
+  'no address of a directory': tiff([directory([[0x8769, 4, 0, 26]]), SERIAL]),
+  'two directories of EXIF': tiff([
+    directory([
+      [0x8769, 4, 1, 38],
+      [0x8769, 4, 1, 56],
+    ]),
+    SERIAL,
+    ISO,
+  ]),
+  'a third directory in the chain': tiff([
+    directory([], 14),
+    directory([], 20),
+    directory([[0xc62f, 2, 4, 0x41424300]]),
+  ]),
+  'a directory in place of one that is named twice': tiff([
+    directory([[0x8769, 4, 1, 26]], 26),
+    directory([[0x8827, 3, 1, 100 << 16]], 44),
+    SERIAL,
+  ]),
+  'a value that ends behind the block': tiff([directory([[0x8769, 4, 1, 26]]), directory([[0x829d, 5, 1, 38]])]),
 }
 
 t.test('an original is not shown for anything in which a place may hide', async (t) => {
@@ -325,6 +362,18 @@ t.test('an original is not shown for anything in which a place may hide', async 
     'a comment in EXIF': [withSegments(plain, exif(exifBomb(1, 7, 30, 0x9286))), false],
     'a title in EXIF': [withSegments(plain, exif(exifBomb(1, 2, 30, 0x010e))), false],
     'a tag that nobody knows': [withSegments(plain, exif(exifBomb(1, 7, 30, 0xea1c))), false],
+    'a directory of EXIF': [withSegments(plain, exif(tiff([directory([TO_EXIF]), ISO]))), true],
+    ...Object.fromEntries(
+      Object.entries(LEFT_OUT).map(([what, block]) => [what, [withSegments(plain, exif(block)), false]]),
+    ),
+    'a directory of EXIF too far away to be read': [
+      Buffer.concat([
+        png.subarray(0, 33),
+        chunk('eXIf', tiff([directory([[0x8769, 4, 1, MIB]]), Buffer.alloc(MIB - 26), SERIAL])),
+        png.subarray(33),
+      ]),
+      false,
+    ],
     'EXIF that cannot be read': [withSegments(plain, exif(exifBomb(65_535, 1, 60_000))), false],
     'a second EXIF behind a silent one': [withSegments(plain, exif(silent), exif(await tiffOf(PHONE))), false],
     'a second EXIF in a PNG': [

@@ -86,6 +86,8 @@ const withChunks = (png: Buffer, ...chunks: Buffer[]) =>
 /** The numbers of ISO/IEC 23091-2 in a PNG: primaries, transfer, RGB, in full range. */
 const cicp = (primaries: number, transfer: number) => chunk('cICP', Buffer.from([primaries, transfer, 0, 1]))
 
+const iccp = (profile: Buffer) => chunk('iCCP', Buffer.concat([Buffer.from('icc\0\0'), deflateSync(profile)]))
+
 /** A HEIC of 10 bits in the colors of BT.2020. */
 async function heic2020(transfer: number): Promise<Buffer> {
   const picture = await in2020(transfer).png().toBuffer()
@@ -151,6 +153,18 @@ async function kinds(): Promise<Record<string, Kind>> {
     'heic-ten-bit': { source: await heic(png, { ...one, tile: 128, tenBit: true }), ...opaque },
     'png-p3-declared': { source: withChunks(wide, cicp(12, 13)), ...inP3 },
     'png-srgb-declared': { source: withChunks(png, cicp(1, 13)), ...opaque, isShown: true },
+    'png-srgb-declared-with-profile': {
+      source: withChunks(png, iccp(rgbProfile('p3', 'P3')), cicp(1, 13)),
+      ...opaque,
+      isShown: false,
+    },
+    'png-srgb-declared-with-profile-of-srgb': {
+      source: withChunks(png, cicp(1, 13), iccp(rgbProfile('srgb', 'sRGB'))),
+      ...opaque,
+      isShown: true,
+    },
+    'png-p3-declared-as-unspecified': { source: withChunks(wide, iccp(rgbProfile('p3', 'P3')), cicp(2, 2)), ...inP3 },
+    'png-declared-twice': { source: withChunks(png, cicp(1, 13), cicp(12, 13)), ...opaque, isShown: false },
     'png-2020': { source: withChunks(await in2020(13).png().toBuffer(), cicp(9, 13)), ...dim },
     'png-2020-pq': { source: withChunks(await in2020(16).png().toBuffer(), cicp(9, 16)), ...dim },
     'png-2020-hlg': { source: withChunks(await in2020(18).png().toBuffer(), cicp(9, 18)), ...dim },
@@ -163,7 +177,7 @@ async function kinds(): Promise<Record<string, Kind>> {
         await in2020(16).png().toBuffer(),
         cicp(9, 16),
         chunk('eXIf', await tiffOf({}, 3)),
-        chunk('iCCP', Buffer.concat([Buffer.from('P3\0\0'), deflateSync(rgbProfile('p3', 'P3'))])),
+        iccp(rgbProfile('p3', 'P3')),
       ),
       ...{ ...dim, left: DIM_BLUE, right: DIM_RED },
     },
