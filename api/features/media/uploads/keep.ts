@@ -2,7 +2,7 @@ import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
 import { type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../../db/db.ts'
-import { forgetMultipart, type HeldUpload, listHeldParts } from './queries.ts'
+import { endHeldParts, forgetMultipart, type HeldUpload, listHeldParts } from './queries.ts'
 
 /**
  * Housekeeping: makes an object of the parts that have arrived of an upload that ended under a hold. The bucket has a rule
@@ -15,13 +15,15 @@ export async function keepHeldParts(
   { log, batch = 100 }: { log: Log; batch?: number },
 ): Promise<number> {
   let kept = 0
-  for (const upload of await db.read({}, (tx) => listHeldParts(tx, batch))) {
+  for (const id of await db.read({}, (tx) => listHeldParts(tx, batch))) {
     try {
+      const upload = await db.inTransaction({}, (tx) => endHeldParts(tx, id))
+      if (!upload) continue
       await complete(store, upload)
-      await db.inTransaction({}, (tx) => forgetMultipart(tx, upload.id))
+      await db.inTransaction({}, (tx) => forgetMultipart(tx, id))
       kept += 1
     } catch (error) {
-      log.warn({ err: error, upload: upload.id }, 'could not complete an upload that a hold keeps; retrying later')
+      log.warn({ err: error, upload: id }, 'could not complete an upload that a hold keeps; retrying later')
     }
   }
   return kept

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { sql as orm } from '../../../../api/db/orm.ts'
@@ -122,7 +123,7 @@ async function anUpload(layout: 'staged' | 'multipart') {
   const rowOf = async () =>
     (await sql('select state, storage_released_at is not null as released from uploads where id = $1', [id]))[0]
   return {
-    ...{ id, key, path, put, rowOf },
+    ...{ id, key, path, put, rowOf, multipart },
     merge: (checksum_sha256: string) =>
       call(people.member, 'POST', `/api/media/${org}/merge`, { json: { upload_id, checksum_sha256 } }),
     /** Objects and parts. */
@@ -189,6 +190,40 @@ t.test(
     t.equal((await call(people.member, 'DELETE', open.path)).status, 204)
   },
 )
+
+t.test('no merge takes over an upload whose parts have become an object under a hold', async (t) => {
+  const upload = await anUpload('multipart')
+  const chunks = () => sql('select * from upload_chunks where upload_id = $1', [upload.id])
+  const recorded = await chunks()
+  const merging = (until: string) =>
+    sql(
+      `update uploads set state = 'merging', merge_lease_holder = $2, merge_lease_until = now() + $3::interval,
+        expires_at = now() where id = $1`,
+      [upload.id, newUuid(), until],
+    )
+  // Sent again during the merge: the part is replaced, and not recorded.
+  const other = Buffer.alloc(3000, 'x')
+  await store.putPart(upload.key, upload.multipart, 1, Readable.from([other]), { size: 3000 })
+  const placed = await hold('person', people.member.id)
+  await merging('0 s')
+  const overtaken: typeof db = Object.assign(Object.create(db), {
+    async inTransaction(...given: Parameters<typeof db.inTransaction>) {
+      await merging('1 h')
+      return db.inTransaction(...given)
+    },
+  })
+  t.equal(await keepHeldParts(overtaken, store, { log: quietLog() }), 0)
+  t.strictSame(await upload.stored(), ['part 1'], 'one that a merge has taken over in time is left to it')
+  await merging('0 s')
+  t.equal(await keepHeldParts(db, store, { log: quietLog() }), 1)
+  t.strictSame(await buffer((await store.get(upload.key)).body), other, 'what arrived is kept')
+  t.equal((await upload.merge(createHash('sha256').update(other).digest('hex'))).code, 'UPLOAD_EXPIRED')
+  t.strictSame(await upload.rowOf(), { state: 'expired', released: false })
+  t.strictSame(await chunks(), recorded, 'the record stays')
+  await releaseHold(db, placed.id)
+  await sweep()
+  t.strictSame(await upload.stored(), [])
+})
 
 t.test('of an upload that lacks a part, what has arrived becomes an object', async (t) => {
   const size = 5 * 1024 ** 2
