@@ -83,8 +83,11 @@ export function folderMultipart(at: Layout) {
     const parts: PartInfo[] = []
     for (const name of names) {
       const n = Number(PART.exec(name)?.[1])
-      const seal = n ? await readPart(id, n) : undefined
-      if (seal) parts.push({ partNumber: n, etag: seal.etag, size: seal.size })
+      if (!n) continue
+      const seal = await readPart(id, n)
+      // A part goes only with its upload, which another process completes or aborts at this moment.
+      if (!seal) throw noUpload()
+      parts.push({ partNumber: n, etag: seal.etag, size: seal.size })
     }
     return parts
   }
