@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { type ObjectInfo, type ObjectStore, type PartInfo, StoreError } from './object-store.ts'
 import type { Again } from './retry.ts'
 
@@ -11,9 +12,18 @@ interface Upload {
   signal?: AbortSignal | undefined
 }
 
+/** As in S3: the MD5 of the parts' digests, a hyphen and the number of parts. */
+export function etagOfParts(parts: readonly Pick<PartInfo, 'etag'>[]): string {
+  const hash = createHash('md5')
+  for (const part of parts) hash.update(Buffer.from(part.etag.replaceAll('"', ''), 'hex'))
+  return `"${hash.digest('hex')}-${parts.length}"`
+}
+
 /**
  * Completes an upload, also when the store has completed it and its answer got lost or was an error: the next attempt then
- * finds no upload, and the object in its place. Throws NotFound when there is neither.
+ * finds no upload, and the object in its place. Throws NotFound when there is neither. The etag tells the object from an
+ * earlier one of the same size. A store that makes etags in another way, as with some kinds of encryption, makes the caller
+ * upload once more.
  */
 export async function completeUpload(
   store: Pick<ObjectStore, 'completeMultipart' | 'head'>,
@@ -24,7 +34,7 @@ export async function completeUpload(
   } catch (error) {
     const isGone = error instanceof StoreError && error.code === 'NotFound'
     const made = isGone ? await store.head(key) : undefined
-    if (made?.size !== size) throw error
+    if (made?.size !== size || made.etag !== etagOfParts(parts)) throw error
     return made
   }
 }

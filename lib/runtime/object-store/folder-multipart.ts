@@ -1,8 +1,9 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { failpoint } from '../failpoint.ts'
+import { etagOfParts } from './complete.ts'
 import { disk, errnoOf, FILE_MODE, FOLDER_MODE, readContent, readSeal, type Seal, writeSealed } from './folder-file.ts'
 import { type Layout, moveIntoPlace, syncFolder } from './folder-path.ts'
 import { checkContentType, checkKey, checkPartNumber, checkPartOrder } from './key.ts'
@@ -83,8 +84,11 @@ export function folderMultipart(at: Layout) {
     const parts: PartInfo[] = []
     for (const name of names) {
       const n = Number(PART.exec(name)?.[1])
-      const seal = n ? await readPart(id, n) : undefined
-      if (seal) parts.push({ partNumber: n, etag: seal.etag, size: seal.size })
+      if (!n) continue
+      const seal = await readPart(id, n)
+      // A part goes only with its upload, which another process completes or aborts at this moment.
+      if (!seal) throw noUpload()
+      parts.push({ partNumber: n, etag: seal.etag, size: seal.size })
     }
     return parts
   }
@@ -110,7 +114,7 @@ export function folderMultipart(at: Layout) {
     await checkParts(id, parts)
     const temporary = join(at.temporary, randomUUID())
     try {
-      const etag = etagOf(parts)
+      const etag = etagOfParts(parts)
       await writeSealed(temporary, contentOf(id, parts), { contentType: upload.contentType, etag })
       await rename(temporary, join(folderOf(id), 'result')).catch(absentIs(noUpload))
       await syncFolder(folderOf(id))
@@ -180,13 +184,6 @@ export function folderMultipart(at: Layout) {
   }
 
   return { create, putPart, listParts, complete, abort, abortWhere }
-}
-
-/** As in S3: the MD5 of the parts' digests, a hyphen and the number of parts. */
-function etagOf(parts: readonly NamedPart[]): string {
-  const hash = createHash('md5')
-  for (const part of parts) hash.update(Buffer.from(part.etag.replaceAll('"', ''), 'hex'))
-  return `"${hash.digest('hex')}-${parts.length}"`
 }
 
 const invalidPart = (n: number) => new StoreError('InvalidPart', `Part ${n} does not exist with this etag`)

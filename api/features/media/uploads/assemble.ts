@@ -39,7 +39,7 @@ async function isMade(store: ObjectStore, upload: UploadSession): Promise<boolea
   return info?.size === upload.fileSizeBytes
 }
 
-const partsOf = (chunks: readonly Chunk[]) => chunks.map((c) => ({ partNumber: c.chunkIndex + 1, etag: c.etag }))
+export const partsOf = (chunks: readonly Chunk[]) => chunks.map((c) => ({ partNumber: c.chunkIndex + 1, etag: c.etag }))
 
 async function complete(
   store: ObjectStore,

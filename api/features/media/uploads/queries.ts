@@ -230,16 +230,31 @@ export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]
   )
 }
 
+/** Over, and kept by a hold, with an upload to the store that may not have been completed. */
+const isKeptInParts = sql`(u.multipart_id is not null and u.storage_released_at is null and ${isUploadHeld}
+  and (u.state in ('aborted', 'expired') or (u.expires_at <= now() and ${isOver})))`
+
+export async function listHeldParts(tx: Tx, limit: number): Promise<Uuid[]> {
+  const { rows } = await tx.execute(
+    sql`select u.id from ${uploads} u where ${isKeptInParts} order by random() limit ${limit}`,
+  )
+  return idsOf(rows)
+}
+
 export type HeldUpload = Pick<UploadRow, 'id' | 'orgId' | 'mediaId'> & { multipartId: string }
 
-/** Sessions that are over and that a hold keeps, with an upload to the store that may not have been completed. */
-export async function listHeldParts(tx: Tx, limit: number): Promise<HeldUpload[]> {
-  const { rows } = await tx.execute<HeldUpload & Record<string, unknown>>(sql`
-    select u.id, u.org_id as "orgId", u.media_id as "mediaId", u.multipart_id as "multipartId" from ${uploads} u
-    where u.multipart_id is not null and u.storage_released_at is null and ${isUploadHeld}
-      and (u.state in ('aborted', 'expired') or (u.expires_at <= now() and ${isOver}))
-    order by random() limit ${limit}`)
-  return rows
+/**
+ * Ends a session that is over, so that no merge takes over what its parts become: a part that was sent again during a merge
+ * is not the recorded one. Undefined when a merge has taken over, or nothing has to be kept any more.
+ */
+export async function endHeldParts(tx: Tx, id: Uuid): Promise<HeldUpload | undefined> {
+  const { rows } = await tx.execute<HeldUpload & { isEnded: boolean } & Record<string, unknown>>(sql`
+    select u.id, u.org_id as "orgId", u.media_id as "mediaId", u.multipart_id as "multipartId",
+      u.state in ('aborted', 'expired') as "isEnded"
+    from ${uploads} u where u.id = ${id} and ${isKeptInParts} for update`)
+  const [upload] = rows
+  if (upload && !upload.isEnded) await endExpired(tx, [id])
+  return upload
 }
 
 /** The upload to the store has become an object. */

@@ -502,6 +502,10 @@ t.test('an archive that the store completes is kept, whatever the answer', async
     yield content(1)
     yield content(2)
   }
+  const reversed = async function* () {
+    yield content(2)
+    yield content(1)
+  }
   const o = { contentType: 'application/zip', signal: new AbortController().signal }
   const bytes = await uploadInPieces(on, key, body(), o)
   t.equal((await store.head(key))?.size, bytes)
@@ -509,6 +513,15 @@ t.test('an archive that the store completes is kept, whatever the answer', async
   faults.push('lost')
   const other = { ...on, head: async () => ({ ...(await store.head(key)), size: 1 }) } as ObjectStore
   await t.rejects(uploadInPieces(other, key, body(), o), { code: 'NotFound' }, 'an object of another size is not it')
+  await uploadInPieces(store, key, reversed(), o)
+  const removed: ObjectStore = {
+    ...store,
+    async completeMultipart(...given) {
+      await store.abortMultipart(key, given[1])
+      return store.completeMultipart(...given)
+    },
+  }
+  await t.rejects(uploadInPieces(removed, key, body(), o), { code: 'NotFound' }, 'nor is an earlier one of this size')
   await store.delete(key)
 })
 

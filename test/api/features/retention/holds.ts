@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { sql as orm } from '../../../../api/db/orm.ts'
@@ -13,6 +14,7 @@ import { lockHolds } from '../../../../api/retention/holds-queries.ts'
 import { hasTracesIn } from '../../../../api/retention/traces-queries.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { highlightPrefix, mediaPrefix, originalKey, stagingPrefix } from '../../../../lib/contract/object-keys.ts'
+import { type PartInfo, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { albumWorld } from '../../../support/albums.ts'
 import { aPerson, fakeMp4, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { archiveWorld } from '../../../support/archived-events.ts'
@@ -103,15 +105,15 @@ t.test('a media item that an edit has removed from a comment stays under a hold 
 // ---------------------------------------------------------------- uploads that end
 
 const bytes = fakeMp4(3000)
-/** With all of its chunks: two that are staged, or the one part of an upload to the store. */
-async function anUpload(layout: 'staged' | 'multipart') {
+/** With all of its chunks, or none: two that are staged, or the one part of an upload to the store. */
+async function anUpload(layout: 'staged' | 'multipart', sent = 3000) {
   const size = layout === 'staged' ? 1500 : 3000
   const json = { filename: 'a.mp4', mime_type: 'video/mp4', file_size_bytes: 3000, chunk_size_bytes: size }
   const { upload_id } = (await call(people.member, 'POST', `/api/media/${org}/upload`, { json })).data
   const path = `/api/media/${org}/upload/${upload_id}`
   const put = (index: number, content = bytes) =>
     call(people.member, 'PUT', `${path}/${index}`, { bytes: content.subarray(index * size, (index + 1) * size) })
-  for (let index = 0; index * size < 3000; index++) t.equal((await put(index)).status, 200)
+  for (let index = 0; index * size < sent; index++) t.equal((await put(index)).status, 200)
   const id = uuidOf('upload', upload_id)
   const [{ media, multipart }] = await sql(
     'select media_id as media, multipart_id as multipart from uploads where id = $1',
@@ -122,7 +124,7 @@ async function anUpload(layout: 'staged' | 'multipart') {
   const rowOf = async () =>
     (await sql('select state, storage_released_at is not null as released from uploads where id = $1', [id]))[0]
   return {
-    ...{ id, key, path, put, rowOf },
+    ...{ id, key, path, put, rowOf, multipart },
     merge: (checksum_sha256: string) =>
       call(people.member, 'POST', `/api/media/${org}/merge`, { json: { upload_id, checksum_sha256 } }),
     /** Objects and parts. */
@@ -189,6 +191,76 @@ t.test(
     t.equal((await call(people.member, 'DELETE', open.path)).status, 204)
   },
 )
+
+t.test('no merge takes over an upload whose parts have become an object under a hold', async (t) => {
+  const upload = await anUpload('multipart')
+  const chunks = () => sql('select * from upload_chunks where upload_id = $1', [upload.id])
+  const recorded = await chunks()
+  const merging = (until: string) =>
+    sql(
+      `update uploads set state = 'merging', merge_lease_holder = $2, merge_lease_until = now() + $3::interval,
+        expires_at = now() where id = $1`,
+      [upload.id, newUuid(), until],
+    )
+  // Sent again during the merge: the part is replaced, and not recorded.
+  const other = Buffer.alloc(3000, 'x')
+  await store.putPart(upload.key, upload.multipart, 1, Readable.from([other]), { size: 3000 })
+  const placed = await hold('person', people.member.id)
+  await merging('0 s')
+  const overtaken: typeof db = Object.assign(Object.create(db), {
+    async inTransaction(...given: Parameters<typeof db.inTransaction>) {
+      await merging('1 h')
+      return db.inTransaction(...given)
+    },
+  })
+  t.equal(await keepHeldParts(overtaken, store, { log: quietLog() }), 0)
+  t.strictSame(await upload.stored(), ['part 1'], 'one that a merge has taken over in time is left to it')
+  await merging('0 s')
+  t.equal(await keepHeldParts(db, store, { log: quietLog() }), 1)
+  t.strictSame(await buffer((await store.get(upload.key)).body), other, 'what arrived is kept')
+  t.equal((await upload.merge(createHash('sha256').update(other).digest('hex'))).code, 'UPLOAD_EXPIRED')
+  t.strictSame(await upload.rowOf(), { state: 'expired', released: false })
+  t.strictSame(await chunks(), recorded, 'the record stays')
+  await releaseHold(db, placed.id)
+  await sweep()
+  t.strictSame(await upload.stored(), [])
+})
+
+t.test('a store that lists no parts of an upload costs a hold nothing of it', async (t) => {
+  const [unlisted, claimed, lost] = [
+    await anUpload('multipart'),
+    await anUpload('multipart'),
+    await anUpload('multipart'),
+  ]
+  const placed = await hold('person', people.member.id)
+  for (const { path } of [unlisted, claimed, lost]) t.equal((await call(people.member, 'DELETE', path)).status, 204)
+  const keep = (other: Partial<typeof store>) => keepHeldParts(db, { ...store, ...other }, { log: quietLog() })
+  const listParts = async (key: string) => {
+    if (key === claimed.key) throw new StoreError('NotFound', 'being completed')
+    return []
+  }
+  const refuses = async (key: string, ...given: [string, PartInfo[]]) => {
+    if (key === lost.key) throw new StoreError('InvalidPart', 'no such part')
+    return store.completeMultipart(key, ...given)
+  }
+  t.equal(await keep({ listParts, completeMultipart: refuses }), 2)
+  for (const { key } of [unlisted, claimed]) t.strictSame(await buffer((await store.get(key)).body), bytes)
+  t.strictSame(await lost.stored(), ['part 1'])
+  t.equal(await keep({}), 1, 'asked for again')
+  t.strictSame(await lost.stored(), [lost.key])
+  await releaseHold(db, placed.id)
+  await sweep()
+})
+
+t.test('an upload under a hold of which nothing has arrived is looked at once', async (t) => {
+  const upload = await anUpload('multipart', 0)
+  const placed = await hold('person', people.member.id)
+  t.equal((await call(people.member, 'DELETE', upload.path)).status, 204)
+  const keep = () => keepHeldParts(db, store, { log: quietLog() })
+  t.strictSame([await keep(), await keep()], [1, 0])
+  await releaseHold(db, placed.id)
+  await sweep()
+})
 
 t.test('of an upload that lacks a part, what has arrived becomes an object', async (t) => {
   const size = 5 * 1024 ** 2

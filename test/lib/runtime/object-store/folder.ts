@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -212,6 +212,16 @@ t.test('killed right after publishing, the object is there whole', async (t) => 
   await t.rejects(store.completeMultipart('org/x', id, [part]), { code: 'NotFound' })
   await store.abortMultipart('org/x', id)
   t.equal((await store.head('org/x'))?.size, 5)
+})
+
+t.test('a part that is gone when it is read means that its upload is', async (t) => {
+  const here = t.testdir()
+  const store = openFolderStore({ folder: here })
+  const id = await store.createMultipart('org/x', { contentType: 'video/mp4' })
+  await store.putPart('org/x', id, 1, Readable.from([Buffer.from('x')]), { size: 1 })
+  // Listed, and gone when it is opened, as in a folder that another process renames in between.
+  await symlink(join(here, 'gone'), join(here, 'uploads', id, 'part-00002'))
+  await t.rejects(store.listParts('org/x', id), { code: 'NotFound' })
 })
 
 t.test('an upload that was claimed by a killed process can be aborted', async (t) => {
