@@ -460,6 +460,28 @@ t.test('who asks after a slow one without an answer yet ends nothing', async (t)
   t.equal((await refresh(first.refresh_token)).status, 200)
 })
 
+t.test('of a kept answer that was exchanged by a slow request, who asks meanwhile gets the next one', async (t) => {
+  const { first } = await keptSince(3600)
+  const asked = identity.exchanges()
+  const [slow, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const replica = await hurried(t, { answerMs: 20 })
+  identity.hold(slow.promise)
+  await t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+  await eventually('the first question', () => identity.exchanges() === asked + 1)
+  await leaseIsOver(first.refresh_token)
+  identity.hold(late.promise)
+  const two = refresh(first.refresh_token, other.port)
+  await eventually('the second question', () => identity.exchanges() === asked + 2)
+  identity.hold(undefined)
+  slow.resolve()
+  await replica.close(60_000)
+  late.resolve()
+  const { status, json } = await two
+  t.equal(status, 200)
+  t.equal(identity.exchanges(), asked + 2, 'the provider is not asked again')
+  t.equal((await refresh(json.data.refresh_token)).status, 200)
+})
+
 t.test('a lease is given back only by who holds it', async (t) => {
   const hash = hashOfToken(randomUUID())
   const [one, two, three] = [newUuid(), newUuid(), newUuid()]
@@ -467,10 +489,10 @@ t.test('a lease is given back only by who holds it', async (t) => {
   const release = (holder: Uuid) => database.db.inTransaction({}, (tx) => releaseRefreshToken(tx, hash, holder))
   t.strictSame([await claim(one), await claim(two)], [true, false])
   const { rows } = await admin.query(
-    `select refreshing_until > now() + interval '40 seconds' as "isLong" from refresh_tokens where hash = $1`,
+    `select refreshing_until > now() + interval '80 seconds' as "isLong" from refresh_tokens where hash = $1`,
     [hash],
   )
-  t.strictSame(rows, [{ isLong: true }], 'longer than the provider has for its answer')
+  t.strictSame(rows, [{ isLong: true }], 'longer than the provider has for its answer, and the process to keep it')
   await admin.query('update refresh_tokens set refreshing_until = now() where hash = $1', [hash])
   t.equal(await claim(two), true)
   await release(one)
