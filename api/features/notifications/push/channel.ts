@@ -67,6 +67,8 @@ function failed(error: unknown, kind: DeviceRow['kind']): Outcome {
   if (error instanceof RefusedAddress) return { is: 'refused', reason: `the address of the device ${error.message}` }
   const { code } = error as { code?: unknown }
   const reason = typeof code === 'string' ? `no answer: ${code}` : safeMessage(error).slice(0, 200)
+  // By the schedule: no rest makes a wrong key right.
+  if (error instanceof NoAccessToken && error.isRefused) return { is: 'later', wasSent: false, reason }
   if (error instanceof NoAccessToken || isUnconnected(error)) {
     return { is: 'later', of: kind === 'fcm' ? 'service' : 'destination', wasSent: false, reason }
   }

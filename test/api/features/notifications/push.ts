@@ -344,6 +344,24 @@ t.test('what cannot be reached rests, and what was not sent there is no attempt'
   receiver.be(502)
   const noToken = 'no access token: the token service answered 502'
   t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: noToken })
+  for (const status of [400, 401]) {
+    receiver.be(status)
+    t.strictSame(await outcome(app), { ...unsent, reason: `no access token: the token service answered ${status}` })
+  }
+})
+
+t.test('a service account whose key is wrong costs messages by the schedule, and has nothing rest', async (t) => {
+  const user = await world.person()
+  for (const key of [account.private_key, 'no key']) {
+    receiver.be(400)
+    const wrong = { ...settings, FCM_SERVICE_ACCOUNT: { ...account, private_key: key } }
+    const worker = notifying(t, database, [pushPart({ settings: wrong, db }, options)])
+    const device = await aDevice(user.id, { kind: 'fcm', address: `token:wrong-${key.length}` })
+    await world.consume(worker, [world.due(await world.invitation({ userId: user.id }))])
+    t.match(await settled(device, 'failed'), { attempts: 3, reason: /^no access token: / })
+    t.strictSame(await world.rowsOf(`select 1 from notification_pauses where receiver = 'fcm'`), [])
+    await worker.stop()
+  }
 })
 
 t.test('without an access token FCM rests, and a message outlasts its schedule', async (t) => {
