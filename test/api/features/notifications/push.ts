@@ -13,6 +13,7 @@ import { outcomeOf } from '../../../../api/features/notifications/push/web-push.
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { loadConfig } from '../../../../lib/runtime/config.ts'
 import { openGuard } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
+import { freePort } from '../../../../local/ports.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { httpsReceiver } from '../../../support/https-receiver.ts'
@@ -314,12 +315,14 @@ t.test('while FCM rests, all apps wait after one look, and browsers and mails do
 t.test('what cannot be reached rests, and what was not sent there is no attempt', async (t) => {
   const away = () => Promise.reject(Object.assign(new Error('queryA'), { code: 'ETIMEOUT', syscall: 'queryA' }))
   const nameless = { ...options, resolve: away, fcmOrigin: 'https://fcm.example.org' }
-  const hosts = { ...settings, PUSH_HOSTS: ['127.0.0.1', 'push.example.org'] }
+  const noOne = await freePort()
+  const ports = [...settings.OUTBOUND_PORTS, noOne]
+  const hosts = { ...settings, OUTBOUND_PORTS: ports, PUSH_HOSTS: ['127.0.0.1', 'push.example.org'] }
   const user = await world.person()
   const app = await aDevice(user.id, { kind: 'fcm', address: 'token:away' })
   const keys = aBrowser().keys
   const [unknown, closed, silent] = await Promise.all(
-    ['https://push.example.org/1', 'https://127.0.0.1/push/1', receiver.url('/push/silent')].map((address) =>
+    ['https://push.example.org/1', `https://127.0.0.1:${noOne}/`, receiver.url('/push/silent')].map((address) =>
       aDevice(user.id, { kind: 'webpush', address, keys }),
     ),
   )
