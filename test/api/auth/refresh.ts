@@ -549,7 +549,7 @@ t.test('who waits for a replica that has died is told to come again', async (t) 
 /** A replica whose clients wait only a moment for an answer, and that asks about few tokens at once. */
 async function hurried(t: Test, o: { db?: Database; signal?: AbortSignal; answerMs?: number; most?: number }) {
   const { db = database.db, signal = new AbortController().signal, ...limits } = o
-  const { log } = readableLog()
+  const { log, logged } = readableLog()
   const auth = openAuth({ config: other.config, db: database.db, log, clock: systemClock })
   await auth.keys.start()
   const [refusals, exchanges] = [openRefusals({ db: database.db, log }), openExchanges({ log, ...limits })]
@@ -566,6 +566,7 @@ async function hurried(t: Test, o: { db?: Database; signal?: AbortSignal; answer
   return {
     refresh: (token: string) => refreshTokens({ ...auth, db, refusals, exchanges }, context, token),
     close: exchanges.close,
+    logged,
   }
 }
 
@@ -599,6 +600,9 @@ t.test('a replica that stops waits for answers of the provider, and not for ever
   identity.hold(held.promise)
   await t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
   await replica.close(1)
+  const left = () => replica.logged.filter(({ msg }) => msg === 'stops before its refreshes have ended')
+  await eventually('the line of the log', () => left().length > 0)
+  t.match(left(), [{ level: 'error', refreshes: 1 }])
   const stored = async () =>
     (
       await admin.query('select used_at is null and reply is not null as kept from refresh_tokens where hash = $1', [
@@ -611,6 +615,7 @@ t.test('a replica that stops waits for answers of the provider, and not for ever
   identity.hold(undefined)
   await ended
   t.strictSame(await stored(), [{ kept: true }])
+  t.equal(left().length, 1, 'not of those that have ended')
 })
 
 t.test('an answer that no client has waited for is kept until one comes for it, and then given again', async (t) => {
