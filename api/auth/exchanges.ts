@@ -15,7 +15,7 @@ export interface Exchanges {
    * `onLate` has been called.
    */
   outcome<T>(exchange: Promise<T>, onLate: () => void): Promise<T>
-  /** Waits for those that run, also for clients that are gone, and at most so long. */
+  /** Waits for those that run, also for clients that are gone, and at most so long. Logs how many it leaves. */
   close(ms: number): Promise<void>
 }
 
@@ -55,6 +55,8 @@ export function openExchanges(o: { log: Log; answerMs?: number; most?: number })
       const timer = sleep(Math.max(0, ms), undefined, { signal: end.signal }).catch(() => {})
       await Promise.race([Promise.all(running), timer])
       end.abort()
+      // Each may be one whose answer only this process has.
+      if (running.size > 0) log.error({ refreshes: running.size }, 'stops before its refreshes have ended')
     },
   }
 }

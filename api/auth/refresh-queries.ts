@@ -18,10 +18,10 @@ export interface RefreshTokenRow {
 }
 
 /**
- * One request asks the identity provider, which has half a minute for its answer. A process that dies meanwhile holds the
- * others up for so long.
+ * One request asks the identity provider, which has half a minute for its answer, and keeps that for 45 seconds where the
+ * database is away: nothing could renew the lease then. A process that dies meanwhile holds the others up for so long.
  */
-const LEASE_SECONDS = 50
+const LEASE_SECONDS = 90
 
 /** Of a token that is not known: until then its answer is here, or it was refused. */
 const UNKNOWN_FOR = sql`interval '1 hour'`

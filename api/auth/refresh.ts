@@ -41,7 +41,10 @@ const LOOK_AGAIN_MS = 50
 const MAX_PAUSE_MS = 1000
 /** Longer than the request that asks the identity provider waits for it. */
 const WAIT_MS = 8000
-/** Before the identity provider is asked. Its answer takes up to half a minute more, and the lease lasts longer than both. */
+/**
+ * Before the identity provider is asked. Its answer takes up to half a minute more, and is tried to be kept for
+ * `KEEP_WITHIN_MS`: the lease lasts longer than all three.
+ */
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
@@ -299,7 +302,7 @@ async function settleFailure(e: Exchange, error: unknown): Promise<'open' | 'set
   const outcome = await deps.db.inTransaction({}, async (tx) => {
     const known = await findRefreshToken(tx, hash, true)
     const isOthers = known !== undefined && known.holder !== holder
-    if (known?.usedAt || isOthers || (known?.reply && !e.kept)) return 'open'
+    if (known?.usedAt || isOthers || (known?.reply && !e.kept?.equals(known.reply))) return 'open'
     if (!owner) return 'settled'
     // The request whose lease has ended has had its time, and may be about to keep its answer all the same: once more.
     if (e.tookOver) return 'busy'

@@ -12,6 +12,7 @@ export interface Plan {
   Alias?: string
   'Actual Rows': number
   'Actual Loops': number
+  Filter?: string
   'Rows Removed by Filter'?: number
   'Heap Fetches'?: number
   Plans?: Plan[]
@@ -22,14 +23,15 @@ const nodesOf = (plan: Plan, without?: string): Plan[] =>
     : [plan, ...(plan.Plans ?? []).flatMap((child) => nodesOf(child, without))]
 
 /**
- * The plan that Postgres keeps for the one query that `ask` sends, once it is prepared, as the role of the API, in the
- * scope of an organization or another one. Leaves out what is below the node with the alias `without`.
+ * The plan that Postgres keeps for the one query that `ask` sends, once it is prepared, as the role of the API or another
+ * one, in the scope of an organization or another one. Leaves out what is below the node with the alias `without`.
  */
 export async function planOf(
   { admin }: Pick<TestDatabase, 'admin'>,
   scope: Uuid | Scope,
   ask: (tx: Tx) => Promise<unknown>,
   without?: string,
+  role = 'keepsake_api',
 ): Promise<Plan[]> {
   const seen: { sql: string; params: unknown[] }[] = []
   const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
@@ -38,7 +40,7 @@ export async function planOf(
   if (!query || seen.length > 1) throw new Error('it is not one query')
   const client = await admin.connect()
   try {
-    await client.query('begin; set local role keepsake_api; set local plan_cache_mode = force_generic_plan')
+    await client.query(`begin; set local role ${role}; set local plan_cache_mode = force_generic_plan`)
     const { org, user } = (typeof scope === 'string' ? { org: scope } : scope) as Scope
     if (org) await client.query(`select set_config('app.org', $1, true)`, [org])
     if (user) await client.query(`select set_config('app.user', $1, true)`, [user])

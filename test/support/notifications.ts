@@ -177,7 +177,14 @@ export async function notificationWorld({ admin, worker }: TestDatabase) {
       rowsOf(`update notification_deliveries set next_attempt_at = now() where destination = $1`, [destination]),
     /** As if the time had passed for which a receiver rests. */
     endRest: (receiver: string) =>
-      rowsOf(`update notification_pauses set paused_until = now() where receiver = $1`, [receiver]),
+      rowsOf(
+        `with rest as (select channel, paused_until as until from notification_pauses where receiver = $1),
+          due as (update notification_deliveries d set next_attempt_at = now() from rest
+            where d.channel = rest.channel and d.destination = $1 and d.state = 'pending'
+              and d.next_attempt_at > now() and d.next_attempt_at <= rest.until)
+         update notification_pauses set paused_until = now() where receiver = $1`,
+        [receiver],
+      ),
     /** What the consumer of the feature does with a batch, in a worker of this process. */
     async consume(feature: FeatureWorker, events: readonly ReceivedEvent[]): Promise<void> {
       const [consumer] = feature.consumers ?? []

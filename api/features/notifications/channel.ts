@@ -15,9 +15,17 @@ export type Outcome =
   /**
    * Temporary: retried by the schedule of the channel. `of` names what refused where that is not this message alone: all
    * deliveries of the destination, or of the service behind it (`ChannelPart.services`), wait. With `of` and
-   * `wasSent: false`, what it names could not be reached: the attempt does not count.
+   * `wasSent: false`, what it names could not be reached: the attempt does not count. `isAnswered: false` is no sign that
+   * the receiver works: its pause goes on.
    */
-  | { is: 'later'; afterSeconds?: number; of?: 'destination' | 'service'; wasSent?: false; reason: string }
+  | {
+      is: 'later'
+      afterSeconds?: number
+      of?: 'destination' | 'service'
+      wasSent?: false
+      isAnswered?: false
+      reason: string
+    }
   /** Final for this destination. */
   | { is: 'refused'; reason: string }
   /** Final, and the destination itself is dropped: see `ChannelPart.drop`. */

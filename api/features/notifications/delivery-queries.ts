@@ -37,11 +37,11 @@ export async function claimDelivery(tx: Tx, channel: ChannelName): Promise<Claim
         eq(d.channel, channel),
         eq(d.state, 'pending'),
         sql`${d.nextAttemptAt} <= now()`,
-        // Read once: a receiver that rests, or takes long, may have ten thousand deliveries that are due.
-        sql`${d.destination} <> all (array(
+        // Read once and hashed, which an array is not: ten thousand deliveries of as many receivers that rest may be due.
+        sql`${d.destination} not in (
           select receiver from notification_pauses where channel = ${channel} and paused_until > now()
           union all
-          select destination from notification_deliveries where channel = ${channel} and state = 'sending'))`,
+          select destination from notification_deliveries where channel = ${channel} and state = 'sending')`,
         // Not `not exists`: Postgres makes a join of it, which looks at all that is due before it sorts.
         sql`(select earlier.id from notification_deliveries earlier where earlier.channel = ${d.channel}
           and earlier.destination = ${d.destination} and earlier.state = 'pending'
@@ -279,23 +279,28 @@ export async function resumeChannel(tx: Tx, channel: ChannelName): Promise<void>
     .where(and(eq(c.channel, channel), sql`${c.failures} > 0`))
 }
 
+const restSeconds = sql<number>`greatest(0, extract(epoch from ${notificationPauses.pausedUntil} - now()))::float8`
+
 /** How long a receiver still rests, 0 if it may be tried again; undefined if it works. */
 export async function restOf(tx: Tx, channel: ChannelName, receiver: string): Promise<number | undefined> {
   const p = notificationPauses
   const [row] = await tx
-    .select({ seconds: sql<number>`greatest(0, extract(epoch from ${p.pausedUntil} - now()))::float8` })
+    .select({ seconds: restSeconds })
     .from(p)
     .where(and(eq(p.channel, channel), eq(p.receiver, receiver)))
   return row?.seconds
 }
 
-/** Of several attempts that fail at the same time, the first counts; the longest time that the receiver asks for holds. */
+/**
+ * Of several attempts that fail at the same time, the first counts; the longest time that the receiver asks for holds.
+ * Returns how long the receiver rests from now on.
+ */
 export async function pauseReceiver(
   tx: Tx,
   channel: ChannelName,
   receiver: string,
   o: { reason: string; askedSeconds: number; secondsOf: (failures: number, asked: number) => number },
-): Promise<void> {
+): Promise<number> {
   const p = notificationPauses
   const it = and(eq(p.channel, channel), eq(p.receiver, receiver))
   await tx.insert(p).values({ channel, receiver }).onConflictDoNothing()
@@ -305,13 +310,15 @@ export async function pauseReceiver(
     .where(it)
     .for('update')
   // Nothing without the row: the sweep has just removed it, and the next failure makes it again.
-  if (!row) return
+  if (!row) return 0
   const failures = row.rests ? row.failures : row.failures + 1
   const until = inSeconds(row.rests ? o.askedSeconds : o.secondsOf(failures, o.askedSeconds))
-  await tx
+  const [paused] = await tx
     .update(p)
     .set({ failures, reason: o.reason, pausedUntil: sql`greatest(${p.pausedUntil}, ${until})` })
     .where(it)
+    .returning({ seconds: restSeconds })
+  return paused?.seconds ?? 0
 }
 
 export async function endPauses(tx: Tx, channel: ChannelName, receivers: readonly string[]): Promise<void> {

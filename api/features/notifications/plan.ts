@@ -80,8 +80,8 @@ export function nextOf(outcome: Outcome, attempt: Attempt): Next {
         const rests = { ...stays, attempts: attempts - 1, askedSeconds, pauses: outcome.of, endsPauses: false }
         return { ...rests, state: 'pending', afterSeconds: Math.max(attempt.schedule[0] ?? 0, askedSeconds) }
       }
-      // What was not sent says nothing of the receiver.
-      const endsPauses = outcome.of === undefined && outcome.wasSent !== false
+      // What was not sent, or not answered, says nothing of the receiver.
+      const endsPauses = outcome.of === undefined && outcome.wasSent !== false && outcome.isAnswered !== false
       const next = byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses })
       const lastStep = attempt.schedule.at(-1)
       if (!attempt.isAwaited || next.state !== 'failed' || lastStep === undefined) return next

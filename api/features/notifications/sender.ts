@@ -142,8 +142,8 @@ export function startSender(
     return { attempts, mayHaveArrived, schedule, isIdempotent, isAwaited }
   }
 
-  const end = (tx: Tx, delivery: DeliveryRow, next: Next): Promise<boolean> =>
-    markEnded(tx, delivery, { ...next, afterSeconds: jittered(next.afterSeconds) })
+  const end = (tx: Tx, delivery: DeliveryRow, next: Next, rest = 0): Promise<boolean> =>
+    markEnded(tx, delivery, { ...next, afterSeconds: Math.max(rest, jittered(next.afterSeconds)) })
 
   async function prepare(tx: Tx, claimed: Claimed): Promise<Started | 'suppressed' | 'waiting' | undefined> {
     const { delivery, wasPaused } = claimed
@@ -231,14 +231,16 @@ export function startSender(
     const { destination } = delivery
     const reason = 'reason' in outcome ? outcome.reason : ''
     const next = nextOf(outcome, attemptOf(delivery, notification))
-    const isRecorded = await end(tx, delivery, next)
-    if (next.pausesChannel) await pauseChannel(tx, name, { reason, isProbe, secondsOf: pauseSeconds })
-    else if (isProbe) await resumeChannel(tx, name)
     const { pauses, askedSeconds } = next
     const receiver = { destination, service }[pauses ?? 'service']
-    if (pauses && receiver !== undefined) {
-      await pauseReceiver(tx, name, receiver, { reason, askedSeconds, secondsOf: receiverPauseSeconds })
-    }
+    // Until its receiver can be tried again, the delivery is not due: each claim would look at it.
+    const rest =
+      pauses && receiver !== undefined
+        ? await pauseReceiver(tx, name, receiver, { reason, askedSeconds, secondsOf: receiverPauseSeconds })
+        : 0
+    const isRecorded = await end(tx, delivery, next, rest)
+    if (next.pausesChannel) await pauseChannel(tx, name, { reason, isProbe, secondsOf: pauseSeconds })
+    else if (isProbe) await resumeChannel(tx, name)
     if (next.endsPauses && paused.length > 0) await endPauses(tx, name, paused)
     if (next.dropsDestination) await part.drop?.(tx, destination, reason)
     return isRecorded

@@ -36,7 +36,10 @@ export interface Asked {
 export interface Guard {
   /** The URL if it may be asked, as far as its text tells. Throws RefusedAddress. */
   check(text: string): URL
-  /** Rejects with RefusedAddress, or with why there was no answer. Redirects are answers like others. */
+  /**
+   * Rejects with RefusedAddress, or with why there was no answer: `syscall: 'connect'` where no connection was made in time,
+   * so that nothing was sent. Redirects are answers like others.
+   */
   ask(url: string, asked: Asked): Promise<Answer>
 }
 
@@ -100,7 +103,7 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
         autoSelectFamilyAttemptTimeout: CONNECT_MS,
       }
       return new Promise<Answer>((resolve, reject) => {
-        let isAnswered = false
+        let [isConnected, isAnswered] = [false, false]
         const asked = request(url, options as RequestOptions, (answer) => {
           isAnswered = true
           void readSome(answer).then((read) => {
@@ -113,9 +116,13 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
           socket.destroy()
           resolve({ status: statusCode, headers: given, body: Buffer.alloc(0) })
         })
+        // The first byte of the request leaves behind the handshake.
+        asked.on('socket', (socket) => socket.once('secureConnect', () => (isConnected = true)))
         asked.on('error', (error) => {
           // Behind the head, the body says how it ended.
-          if (!isAnswered) reject(ends.aborted ? new Error(`no answer within ${seconds} s`) : error)
+          if (isAnswered) return
+          if (!ends.aborted) reject(error)
+          else reject(isConnected ? new Error(`no answer within ${seconds} s`) : unconnected(seconds))
         })
         asked.on('close', () => {
           if (!isAnswered) reject(new Error('the connection was closed without an answer'))
@@ -125,6 +132,10 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
     },
   }
 }
+
+/** As Node would say it, had the system given up first: it waits for two minutes where packets get lost. */
+const unconnected = (seconds: number) =>
+  Object.assign(new Error(`no connection within ${seconds} s`), { code: 'ETIMEDOUT', syscall: 'connect' })
 
 /** The addresses of a name, unless one of them is not allowed: whether it is asked must not depend on luck. */
 function checked(found: readonly string[], settings: GuardSettings): [LookupAddress, ...LookupAddress[]] {

@@ -460,6 +460,28 @@ t.test('who asks after a slow one without an answer yet ends nothing', async (t)
   t.equal((await refresh(first.refresh_token)).status, 200)
 })
 
+t.test('of a kept answer that was exchanged by a slow request, who asks meanwhile gets the next one', async (t) => {
+  const { first } = await keptSince(3600)
+  const asked = identity.exchanges()
+  const [slow, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const replica = await hurried(t, { answerMs: 20 })
+  identity.hold(slow.promise)
+  await t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+  await eventually('the first question', () => identity.exchanges() === asked + 1)
+  await leaseIsOver(first.refresh_token)
+  identity.hold(late.promise)
+  const two = refresh(first.refresh_token, other.port)
+  await eventually('the second question', () => identity.exchanges() === asked + 2)
+  identity.hold(undefined)
+  slow.resolve()
+  await replica.close(60_000)
+  late.resolve()
+  const { status, json } = await two
+  t.equal(status, 200)
+  t.equal(identity.exchanges(), asked + 2, 'the provider is not asked again')
+  t.equal((await refresh(json.data.refresh_token)).status, 200)
+})
+
 t.test('a lease is given back only by who holds it', async (t) => {
   const hash = hashOfToken(randomUUID())
   const [one, two, three] = [newUuid(), newUuid(), newUuid()]
@@ -467,10 +489,10 @@ t.test('a lease is given back only by who holds it', async (t) => {
   const release = (holder: Uuid) => database.db.inTransaction({}, (tx) => releaseRefreshToken(tx, hash, holder))
   t.strictSame([await claim(one), await claim(two)], [true, false])
   const { rows } = await admin.query(
-    `select refreshing_until > now() + interval '40 seconds' as "isLong" from refresh_tokens where hash = $1`,
+    `select refreshing_until > now() + interval '80 seconds' as "isLong" from refresh_tokens where hash = $1`,
     [hash],
   )
-  t.strictSame(rows, [{ isLong: true }], 'longer than the provider has for its answer')
+  t.strictSame(rows, [{ isLong: true }], 'longer than the provider has for its answer, and the process to keep it')
   await admin.query('update refresh_tokens set refreshing_until = now() where hash = $1', [hash])
   t.equal(await claim(two), true)
   await release(one)
@@ -527,7 +549,7 @@ t.test('who waits for a replica that has died is told to come again', async (t) 
 /** A replica whose clients wait only a moment for an answer, and that asks about few tokens at once. */
 async function hurried(t: Test, o: { db?: Database; signal?: AbortSignal; answerMs?: number; most?: number }) {
   const { db = database.db, signal = new AbortController().signal, ...limits } = o
-  const { log } = readableLog()
+  const { log, logged } = readableLog()
   const auth = openAuth({ config: other.config, db: database.db, log, clock: systemClock })
   await auth.keys.start()
   const [refusals, exchanges] = [openRefusals({ db: database.db, log }), openExchanges({ log, ...limits })]
@@ -544,6 +566,7 @@ async function hurried(t: Test, o: { db?: Database; signal?: AbortSignal; answer
   return {
     refresh: (token: string) => refreshTokens({ ...auth, db, refusals, exchanges }, context, token),
     close: exchanges.close,
+    logged,
   }
 }
 
@@ -577,6 +600,9 @@ t.test('a replica that stops waits for answers of the provider, and not for ever
   identity.hold(held.promise)
   await t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
   await replica.close(1)
+  const left = () => replica.logged.filter(({ msg }) => msg === 'stops before its refreshes have ended')
+  await eventually('the line of the log', () => left().length > 0)
+  t.match(left(), [{ level: 'error', refreshes: 1 }])
   const stored = async () =>
     (
       await admin.query('select used_at is null and reply is not null as kept from refresh_tokens where hash = $1', [
@@ -589,6 +615,7 @@ t.test('a replica that stops waits for answers of the provider, and not for ever
   identity.hold(undefined)
   await ended
   t.strictSame(await stored(), [{ kept: true }])
+  t.equal(left().length, 1, 'not of those that have ended')
 })
 
 t.test('an answer that no client has waited for is kept until one comes for it, and then given again', async (t) => {

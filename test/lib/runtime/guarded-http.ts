@@ -1,6 +1,8 @@
-import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
 import { createServer } from 'node:tls'
-import t from 'tap'
+import { Worker } from 'node:worker_threads'
+import t, { type Test } from 'tap'
 import { isAllowed, isPublic, parseRange } from '../../../lib/runtime/guarded-http/addresses.ts'
 import {
   checkUrl,
@@ -203,9 +205,50 @@ t.test('of an answer, no more than 64 KiB are read, and not longer than the time
   const stalled = await guard.ask(receiver.url(), { ...asked, seconds: 0.5 })
   t.strictSame([stalled.status, stalled.body.toString()], [200, 'begun'], 'the status is known')
   receiver.be(() => {})
-  await t.rejects(guard.ask(receiver.url(), { ...asked, seconds: 0.3 }), /no answer within 0\.3 s/)
+  await t.rejects(guard.ask(receiver.url(), { ...asked, seconds: 0.3 }), /no (answer|connection) within 0\.3 s/)
   const aborted = AbortSignal.abort()
   await t.rejects(guard.ask(receiver.url(), { ...asked, signal: aborted }))
+})
+
+/** The port of a server that accepts no connection, and for which as many wait as may: the system drops all others. */
+async function fullReceiver(t: Test): Promise<number> {
+  const stuck = new Worker(
+    `const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+      require('node:worker_threads').parentPort.postMessage(server.address().port)
+      setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0))
+    })`,
+    { eval: true },
+  )
+  t.teardown(() => stuck.terminate())
+  const [port] = (await once(stuck, 'message')) as [number]
+  // More than its queue holds, also where the first ones were accepted before it got stuck.
+  const waiting = Array.from({ length: 16 }, () => connect(port, '127.0.0.1').on('error', () => {}))
+  t.teardown(() => {
+    for (const one of waiting) one.destroy()
+  })
+  return port
+}
+
+t.test('time that ends before there is a connection says that nothing was sent', async (t) => {
+  const silent = createTcpServer((socket) => socket.on('error', () => {}).resume())
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => silent.close())
+  const { port } = silent.address() as AddressInfo
+  const ports = { ...settings, OUTBOUND_PORTS: [port, receiver.port] }
+  const unconnected = { code: 'ETIMEDOUT', syscall: 'connect' }
+  const short = { ...asked, seconds: 0.3 }
+  const shaking = new Promise<void>((resolve) => silent.once('connection', () => resolve()))
+  await t.rejects(openGuard(ports, { ca }).ask(`https://127.0.0.1:${port}/`, short), unconnected, 'no handshake')
+  await shaking
+  const nameless = openGuard(ports, { ca, resolve: () => new Promise(() => {}) })
+  await t.rejects(nameless.ask(named, short), unconnected, 'no address')
+  const full = await fullReceiver(t)
+  const guard = openGuard({ ...settings, OUTBOUND_PORTS: [full] }, { ca })
+  await t.rejects(guard.ask(`https://127.0.0.1:${full}/`, short), unconnected, 'packets that get lost')
+  const late = new AbortController()
+  receiver.be(() => late.abort())
+  const arrived = openGuard(settings, { ca }).ask(receiver.url(), { ...asked, signal: late.signal })
+  await t.rejects(arrived, { message: 'no answer within 15 s', code: undefined }, 'a request that has arrived')
 })
 
 t.test('a switch of protocols is an answer like others, also before the request has arrived', async (t) => {

@@ -10,14 +10,22 @@ const LASTS_SECONDS = 3600
 /** A token that ends sooner is replaced, so that none ends on its way. */
 const MARGIN_SECONDS = 300
 
+/** `invalid_grant` and `invalid_client`, mostly. */
+const REFUSALS = [400, 401]
+
 const Reply = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() })
 
-/** FCM was not asked: the token service gives no token, or cannot be reached. */
+/**
+ * FCM was not asked: the token service gives no token, or cannot be reached. `isRefused`: because of the service account,
+ * such as one whose key was revoked, so that waiting does not help.
+ */
 export class NoAccessToken extends Error {
   override readonly name = 'NoAccessToken'
-  constructor(cause: unknown) {
+  readonly isRefused: boolean
+  constructor(cause: unknown, isRefused = false) {
     const { code } = cause as { code?: unknown }
     super(`no access token: ${typeof code === 'string' ? code : safeMessage(cause)}`)
+    this.isRefused = isRefused
   }
 }
 
@@ -33,13 +41,24 @@ export function accessTokens(guard: Guard, account: ServiceAccount, now: () => n
   let known: { token: string; endsAt: number } | undefined
   let coming: Promise<string> | undefined
 
+  function assertion(): string {
+    try {
+      return assertionOf(account, now())
+    } catch (error) {
+      throw new NoAccessToken(error, true)
+    }
+  }
+
   async function fetchToken(): Promise<string> {
-    const body = new URLSearchParams({ grant_type: GRANT, assertion: assertionOf(account, now()) }).toString()
+    const body = new URLSearchParams({ grant_type: GRANT, assertion: assertion() }).toString()
     const headers = { 'content-type': 'application/x-www-form-urlencoded' }
     // Without the signal of a message: others wait for the same token.
     const answer = await guard.ask(account.token_uri, { method: 'POST', headers, body })
     const reply = answer.status === 200 ? Reply.safeParse(parsed(answer.body)) : undefined
-    if (!reply?.success) throw new Error(`the token service answered ${answer.status}`)
+    if (!reply?.success) {
+      const error = new Error(`the token service answered ${answer.status}`)
+      throw new NoAccessToken(error, REFUSALS.includes(answer.status))
+    }
     const { access_token: token, expires_in: lasts } = reply.data
     known = { token, endsAt: now() + (lasts - MARGIN_SECONDS) * 1000 }
     return token
@@ -51,7 +70,9 @@ export function accessTokens(guard: Guard, account: ServiceAccount, now: () => n
       coming ??= fetchToken().finally(() => {
         coming = undefined
       })
-      return coming.catch((cause: unknown) => Promise.reject(new NoAccessToken(cause)))
+      return coming.catch((cause: unknown) => {
+        throw cause instanceof NoAccessToken ? cause : new NoAccessToken(cause)
+      })
     },
     forget(token) {
       if (known?.token === token) known = undefined

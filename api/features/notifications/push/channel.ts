@@ -66,12 +66,14 @@ const NOT_CONFIGURED: Outcome = { is: 'refused', reason: 'the push service of th
 function failed(error: unknown, kind: DeviceRow['kind']): Outcome {
   if (error instanceof RefusedAddress) return { is: 'refused', reason: `the address of the device ${error.message}` }
   const { code } = error as { code?: unknown }
-  return {
-    is: 'later',
-    of: kind === 'fcm' ? 'service' : 'destination',
-    ...((error instanceof NoAccessToken || isUnconnected(error)) && { wasSent: false }),
-    reason: typeof code === 'string' ? `no answer: ${code}` : safeMessage(error).slice(0, 200),
+  const reason = typeof code === 'string' ? `no answer: ${code}` : safeMessage(error).slice(0, 200)
+  // By the schedule: no rest makes a wrong key right.
+  if (error instanceof NoAccessToken && error.isRefused) return { is: 'later', wasSent: false, reason }
+  if (error instanceof NoAccessToken || isUnconnected(error)) {
+    return { is: 'later', of: kind === 'fcm' ? 'service' : 'destination', wasSent: false, reason }
   }
+  // One broken connection does not have all apps wait.
+  return { is: 'later', ...(kind === 'webpush' && { of: 'destination' }), isAnswered: false, reason }
 }
 
 /** That the name has given no address, or that none of its addresses could be reached. */

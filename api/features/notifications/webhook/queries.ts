@@ -121,12 +121,19 @@ export async function enableWebhook(tx: Tx, orgId: Uuid): Promise<boolean> {
   return changeOf(tx, orgId, ENABLED)
 }
 
-/** What failed before is not held against it. */
+/** What failed before is not held against it. Its deliveries that wait for the end of the pause are due. */
 async function endPause(tx: Tx, orgId: Uuid): Promise<void> {
   const its = tx
     .select({ id: sql`${webhooks.id}::text` })
     .from(webhooks)
     .where(eq(webhooks.orgId, orgId))
+  await tx.execute(sql`
+    update notification_deliveries set updated_at = now(), next_attempt_at = now()
+      where id = any(array(select d.id from notification_deliveries d
+        join notification_pauses p on p.channel = d.channel and p.receiver = d.destination
+        where d.channel = 'webhook' and d.state = 'pending' and d.destination in ${its}
+          and d.next_attempt_at > now() and d.next_attempt_at <= p.paused_until
+        for update of d skip locked))`)
   await tx
     .delete(notificationPauses)
     .where(and(eq(notificationPauses.channel, 'webhook'), inArray(notificationPauses.receiver, its)))

@@ -55,6 +55,13 @@ const OUTCOMES: [string, Outcome, number, boolean, Partial<Next>][] = [
     { state: 'failed', pauses: 'destination', askedSeconds: 3600, endsPauses: false },
   ],
   ['later, of this message', { is: 'later', reason }, 1, false, { pauses: undefined, endsPauses: true }],
+  [
+    'later, without an answer',
+    { is: 'later', isAnswered: false, reason },
+    1,
+    false,
+    { attempts: 1, endsPauses: false },
+  ],
   ['later, as nothing was sent', { is: 'later', wasSent: false, reason }, 1, false, { endsPauses: false }],
   [
     'later, as the service could not be reached',

@@ -13,6 +13,7 @@ import { outcomeOf } from '../../../../api/features/notifications/push/web-push.
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { loadConfig } from '../../../../lib/runtime/config.ts'
 import { openGuard } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
+import { freePort } from '../../../../local/ports.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { httpsReceiver } from '../../../support/https-receiver.ts'
@@ -314,12 +315,14 @@ t.test('while FCM rests, all apps wait after one look, and browsers and mails do
 t.test('what cannot be reached rests, and what was not sent there is no attempt', async (t) => {
   const away = () => Promise.reject(Object.assign(new Error('queryA'), { code: 'ETIMEOUT', syscall: 'queryA' }))
   const nameless = { ...options, resolve: away, fcmOrigin: 'https://fcm.example.org' }
-  const hosts = { ...settings, PUSH_HOSTS: ['127.0.0.1', 'push.example.org'] }
+  const noOne = await freePort()
+  const ports = [...settings.OUTBOUND_PORTS, noOne]
+  const hosts = { ...settings, OUTBOUND_PORTS: ports, PUSH_HOSTS: ['127.0.0.1', 'push.example.org'] }
   const user = await world.person()
   const app = await aDevice(user.id, { kind: 'fcm', address: 'token:away' })
   const keys = aBrowser().keys
   const [unknown, closed, silent] = await Promise.all(
-    ['https://push.example.org/1', 'https://127.0.0.1/push/1', receiver.url('/push/silent')].map((address) =>
+    ['https://push.example.org/1', `https://127.0.0.1:${noOne}/`, receiver.url('/push/silent')].map((address) =>
       aDevice(user.id, { kind: 'webpush', address, keys }),
     ),
   )
@@ -337,12 +340,31 @@ t.test('what cannot be reached rests, and what was not sent there is no attempt'
   t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: 'no answer: ETIMEOUT' })
   t.strictSame(await outcome(unknown), { ...unsent, of: 'destination', reason: 'no answer: ETIMEOUT' })
   t.strictSame(await outcome(closed), { ...unsent, of: 'destination', reason: 'no answer: ECONNREFUSED' })
-  // It may have been sent.
-  t.strictSame(await outcome(silent), { is: 'later', of: 'destination', reason: 'no answer: ECONNRESET' })
-  t.strictSame(await outcome(app, options), { is: 'later', of: 'service', reason: 'no answer: ECONNRESET' })
+  // It may have been sent. One broken connection has no other app wait.
+  const unanswered = { is: 'later', isAnswered: false, reason: 'no answer: ECONNRESET' }
+  t.strictSame(await outcome(silent), { ...unanswered, of: 'destination' })
+  t.strictSame(await outcome(app, options), unanswered)
   receiver.be(502)
   const noToken = 'no access token: the token service answered 502'
   t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: noToken })
+  for (const status of [400, 401]) {
+    receiver.be(status)
+    t.strictSame(await outcome(app), { ...unsent, reason: `no access token: the token service answered ${status}` })
+  }
+})
+
+t.test('a service account whose key is wrong costs messages by the schedule, and has nothing rest', async (t) => {
+  const user = await world.person()
+  for (const key of [account.private_key, 'no key']) {
+    receiver.be(400)
+    const wrong = { ...settings, FCM_SERVICE_ACCOUNT: { ...account, private_key: key } }
+    const worker = notifying(t, database, [pushPart({ settings: wrong, db }, options)])
+    const device = await aDevice(user.id, { kind: 'fcm', address: `token:wrong-${key.length}` })
+    await world.consume(worker, [world.due(await world.invitation({ userId: user.id }))])
+    t.match(await settled(device, 'failed'), { attempts: 3, reason: /^no access token: / })
+    t.strictSame(await world.rowsOf(`select 1 from notification_pauses where receiver = 'fcm'`), [])
+    await worker.stop()
+  }
 })
 
 t.test('without an access token FCM rests, and a message outlasts its schedule', async (t) => {

@@ -3,10 +3,12 @@ import { sql } from '../../../../api/db/orm.ts'
 import { writeEntry } from '../../../../api/features/erasure/ledger.ts'
 import { erasureGate } from '../../../../api/features/erasure/worker.ts'
 import type { ChannelPart, Outcome } from '../../../../api/features/notifications/channel.ts'
+import { claimDelivery } from '../../../../api/features/notifications/delivery-queries.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { planOf } from '../../../support/explain.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
 import { notificationWorld, notifying, scriptedChannel } from '../../../support/notifications.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
@@ -552,6 +554,12 @@ t.test('a receiver that asks for patience rests with all its deliveries, also la
   await settled(await tell(), 'sent')
   t.equal(attempts(), 1)
   t.match(await pause(), { failures: 1, reason: '503' })
+  const [first] = await world.rowsOf(
+    `select next_attempt_at >= (select paused_until from notification_pauses where receiver = $1) as waits
+      from notification_deliveries where destination = $1 and attempts = 1`,
+    [busy],
+  )
+  t.strictSame(first, { waits: true }, 'no claim looks at the delivery before the receiver can be tried again')
   await world.endRest(busy)
   worker.wake()
   const again = await eventually('another failure', async () => {
@@ -567,6 +575,12 @@ t.test('a receiver that asks for patience rests with all its deliveries, also la
   await settled(busy, 'sent', 2)
   t.equal(await pause(), undefined)
   t.equal(attempts(), 4)
+})
+
+t.test('a claim looks receivers that rest up in a hash table, as thousands of them may rest', async (t) => {
+  const plan = await planOf(database, {}, (tx) => claimDelivery(tx, 'push'), undefined, 'keepsake_worker')
+  const filters = plan.flatMap(({ Filter }) => Filter ?? []).filter((filter) => filter.includes('destination'))
+  t.match(filters, [/NOT .*destination.*hashed SubPlan/])
 })
 
 const serviceOfApps: ChannelPart['services'] = {

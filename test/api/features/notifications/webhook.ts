@@ -295,6 +295,28 @@ t.test('a webhook that asks for patience gets nothing until then, or until it is
   await eventually('the second message', async () => world.mine().length === 2)
 })
 
+t.test('what waits for a webhook that rests is sent once the webhook is enabled or moved', async (t) => {
+  for (const [verb, ...args] of [['enable'], ['set', receiver.url('/moved')]] as const) {
+    receiver.be(500)
+    const world = await aWorld(t)
+    await world.consume(world.worker, [world.due(await world.invitation())])
+    await eventually('a pause', async () => (await world.show()).paused_until)
+    // As after many failures: it rests for long.
+    const rests = `now() + interval '10 minutes'`
+    const due = `update notification_deliveries set next_attempt_at = ${rests} where destination = $1 returning next_attempt_at`
+    await world.rowsOf(
+      `with due as (${due}) update notification_pauses set paused_until = due.next_attempt_at from due where receiver = $1`,
+      [world.webhook],
+    )
+    receiver.be(204)
+    t.equal((await hook(world.org, verb, ...args)).code, 0)
+    await eventually('the message', async () => {
+      world.worker.wake()
+      return (await world.rows()).every(({ state }) => state === 'sent')
+    })
+  }
+})
+
 t.test('a dead receiver holds up no other, and gets one attempt at a time', async (t) => {
   let open = 0
   let most = 0
