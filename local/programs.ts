@@ -135,12 +135,16 @@ export async function startPrograms(
 }
 
 /** There are no releases between which a folder could be moved: it belongs to the commits that continue its history. */
-const madeByAnother = (folder: string, cause: Error) =>
-  new Error(
-    `The database of ${folder} was made by another version of this repository, and this one cannot continue it. Check out the commit that made it, or begin a new folder (npm start -- --data FOLDER).\n${cause.message}`,
+function madeByAnother(folder: string, cause: Error): Error {
+  const [database, another] = process.env['KEEPSAKE_DATABASE_URL']
+    ? ['that KEEPSAKE_DATABASE_URL names', 'name an empty database and begin a new folder for it']
+    : [`of ${folder}`, 'begin a new folder']
+  return new Error(
+    `The database ${database} was made by another version of this repository, and this one cannot continue it. Check out the commit that made it, or ${another} (npm start -- --data FOLDER).\n${cause.message}`,
     { cause },
   )
 
+}
 /** Before the worker: its sweep purges what has no policy. */
 async function startPolicies(o: PlatformOptions, cluster: LocalCluster, { logs, onStop }: Host): Promise<void> {
   for (const policy of await defaultPolicies()) await cluster.create(RETENTION_POLICIES, policy)

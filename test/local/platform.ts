@@ -9,11 +9,13 @@ import * as z from 'zod'
 import { checkStream } from '../../local/demo/check-stream.ts'
 import { type Client, signIn as clientOf, untilConverted, upload } from '../../local/demo/client.ts'
 import type { Demo } from '../../local/demo-file.ts'
+import { startEmbeddedPostgres } from '../../local/postgres.ts'
 import { waitForExit } from '../../local/process-table.ts'
 import { clip } from '../support/clips.ts'
 import { emptyDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
+import { quietLog } from '../support/quiet-log.ts'
 import { readableByOthers } from '../support/rights.ts'
 import { withSampleMusic } from '../support/samples.ts'
 import { slowEncoderPath } from '../support/slow-ffmpeg.ts'
@@ -214,16 +216,39 @@ t.test('after kill -9 it starts again, with the same people, passwords, tokens a
 
 t.test('a database that another version made is named, with what to do', async (t: Test) => {
   const url = await emptyDatabase(t)
-  const owner = new pg.Client({ connectionString: url })
-  await owner.connect()
-  await owner.query(`create table schema_migrations (name text, checksum text, applied_at timestamptz);
-    insert into schema_migrations values ('0001_foundation.sql', 'of another past')`)
-  await owner.end()
-  const platform = startProcess(t, folder, { KEEPSAKE_DATABASE_URL: url })
-  t.equal(await platform.ended, 1)
-  t.match(platform.output(), `The database of ${folder} was made by another version of this repository`)
-  t.match(platform.output(), /begin a new folder[\s\S]*0001_foundation.sql was changed/)
+  await query(
+    url,
+    `create table schema_migrations (name text, checksum text, applied_at timestamptz);
+      insert into schema_migrations values ('0001_foundation.sql', 'of another past')`,
+  )
+  const given = startProcess(t, folder, { KEEPSAKE_DATABASE_URL: url })
+  await t.rejects(given.ready(), /ended with 1:/)
+  t.match(
+    given.output(),
+    'The database that KEEPSAKE_DATABASE_URL names was made by another version of this repository',
+  )
+  t.match(given.output(), /name an empty database and begin a new folder[\s\S]*0001_foundation.sql was changed/)
+
+  const log = quietLog()
+  const embedded = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), log })
+  t.teardown(() => embedded.stop())
+  await query(embedded.url, `update schema_migrations set checksum = 'of another past' where name ~ '^0001'`)
+  await embedded.stop()
+  const own = startProcess(t, folder)
+  await t.rejects(own.ready(), /ended with 1:/)
+  t.match(own.output(), `The database of ${folder} was made by another version of this repository`)
+  t.match(own.output(), /or begin a new folder[\s\S]*0001_foundation.sql was changed/)
 })
 
 /** All but what each run has of its own. */
 const withoutRun = ({ pid: _, page_link: __, database_url: ___, ...rest }: Demo) => rest
+async function query(url: string, text: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(text)
+  } finally {
+    await client.end()
+  }
+}
+
