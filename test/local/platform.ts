@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -60,11 +60,20 @@ let session: Tokens
 let client: Client
 let mediaId: string
 
+t.test('objects whose database is elsewhere get no empty one', async (t: Test) => {
+  const folder = t.testdir({ objects: { objects: {} } })
+  // As in the shell of someone who used this folder with an earlier version.
+  const platform = startProcess(t, folder, { DATABASE_URL: 'postgres://keepsake@127.0.0.1:1/keepsake' })
+  await t.rejects(platform.ready(), /ended with 1:/)
+  t.match(platform.output(), `${folder} has objects but not the database to which they belong`)
+  t.match(platform.output(), /Set KEEPSAKE_DATABASE_URL to that database, such as the one of DATABASE_URL/)
+  t.notOk((await readdir(folder)).includes('postgres'))
+})
+
 t.test('the first start', async (t: Test) => {
   // As an earlier version left it, or a copy made by hand.
-  await mkdir(join(folder, 'objects/objects/org'), { recursive: true })
-  await writeFile(join(folder, 'objects/objects/org/x~object'), 'private', { mode: 0o644 })
-  await chmod(join(folder, 'objects/objects/org'), 0o600)
+  await mkdir(join(folder, 'mail'))
+  await writeFile(join(folder, 'mail/x'), 'private', { mode: 0o644 })
   await chmod(folder, 0o755)
   // One of the two tracks is made here.
   await withSampleMusic(folder)
@@ -84,7 +93,6 @@ t.test('the first start', async (t: Test) => {
   await t.test('keeps what it writes, and what was there, from other users', async (t) => {
     t.equal((await stat(join(folder, 'demo.json'))).mode & 0o777, 0o600)
     t.strictSame(await readableByOthers(folder), [])
-    t.equal((await stat(join(folder, 'objects/objects/org'))).mode & 0o777, 0o700, 'and makes all of it usable')
   })
 
   await t.test('every address of demo.json answers', async (t) => {
@@ -173,6 +181,8 @@ t.test('the first start', async (t: Test) => {
 })
 
 t.test('after kill -9 it starts again, with the same people, passwords, tokens and ports', async (t: Test) => {
+  // As earlier versions made some.
+  await mkdir(join(folder, 'objects/objects/old'), { mode: 0o600 })
   const platform = startProcess(t, folder)
   const demo = await platform.ready()
   t.strictSame(withoutRun(demo), withoutRun(first))
@@ -193,6 +203,7 @@ t.test('after kill -9 it starts again, with the same people, passwords, tokens a
   for (const name of ['objects', 'jobs', 'cluster', 'postgres']) {
     t.strictSame(await readableByOthers(join(folder, name)), [], name)
   }
+  t.equal((await stat(join(folder, 'objects/objects/old'))).mode & 0o777, 0o700, 'all folders can be used')
 
   await t.test('a database server that is killed is started again, and everything goes on', async (t) => {
     const serverOf = async () =>
@@ -244,8 +255,6 @@ t.test('a database that another version made is named, with what to do', async (
   t.match(own.output(), /or begin a new folder[\s\S]*0001_foundation.sql was changed/)
 })
 
-/** All but what each run has of its own. */
-const withoutRun = ({ pid: _, page_link: __, database_url: ___, ...rest }: Demo) => rest
 async function query(url: string, text: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -256,3 +265,5 @@ async function query(url: string, text: string): Promise<void> {
   }
 }
 
+/** All but what each run has of its own. */
+const withoutRun = ({ pid: _, page_link: __, database_url: ___, ...rest }: Demo) => rest
