@@ -97,9 +97,14 @@ export async function dyingWithUs(): Promise<string[]> {
   return (await works([...chain, 'true'])) ? chain : []
 }
 
-/** Stops the server in the folder if the process that started it has died. */
+/** Stops the server in the folder if the process that started it has died, and what a server that was killed left running. */
 export async function stopPredecessor(dataDir: string, log: Log): Promise<void> {
   await chmod(dataDir, 0o700)
+  await stopServer(dataDir, log)
+  await endOrphans(dataDir, log)
+}
+
+async function stopServer(dataDir: string, log: Log): Promise<void> {
   const file = join(dataDir, 'postmaster.pid')
   const text = await readFile(file, 'utf8').catch(() => '')
   const pid = Number(text.split('\n')[0])
@@ -123,11 +128,32 @@ export async function stopPredecessor(dataDir: string, log: Log): Promise<void> 
 }
 
 /**
+ * Ends the processes of a server that was killed. One in the middle of a query notices only at the end of the query, and
+ * Postgres refuses to start again until then. Finds none without /proc, where the next server has to wait for them.
+ */
+async function endOrphans(dataDir: string, log: Log): Promise<void> {
+  const folder = await realpath(dataDir)
+  const worksHere = async (pid: number | string) => (await workingFolderOf(pid)) === folder
+  for (const name of await readdir('/proc').catch(() => [])) {
+    if (!/^\d+$/.test(name) || !(await worksHere(name))) continue
+    const pid = Number(name)
+    const seen = await describeProcess(pid)
+    // The parent of those of a running server is that server, which works here, too.
+    if (!seen?.command.startsWith('postgres: ') || (await worksHere(seen.parent))) continue
+    log.warn({ pid, command: seen.command }, 'ending a process of a Postgres server that was killed')
+    // What the server itself sends all others when one of them crashes.
+    if (sendSignal(pid, 'SIGQUIT') && !(await waitForExit(pid, 15_000))) sendSignal(pid, 'SIGKILL')
+  }
+}
+
+const workingFolderOf = (pid: number | string) => readlink(`/proc/${pid}/cwd`).catch(() => undefined)
+
+/**
  * Whether the process is certainly not the server of the folder, which has it as its working directory, by whatever path
  * it was started. False where this cannot be seen: without /proc, and for another user's process, which Postgres ignores.
  */
 async function worksElsewhere(pid: number, dataDir: string): Promise<boolean> {
-  const working = await readlink(`/proc/${pid}/cwd`).catch(() => undefined)
+  const working = await workingFolderOf(pid)
   return working !== undefined && working !== (await realpath(dataDir))
 }
 

@@ -155,9 +155,13 @@ async function createDatabase(url: string): Promise<void> {
   }
 }
 
-/** How often the server may die or fail to start in a row, with pauses from a quarter of a second to eight seconds. */
-const MAX_FAILURES = 6
+/**
+ * How often the server may die or fail to start in a row, with pauses from a quarter of a second to eight seconds. Together
+ * they are longer than a query of the programs may take, which keeps a process of the old server alive on macOS.
+ */
+const MAX_FAILURES = 13
 const PAUSE_MS = 250
+const MAX_DOUBLINGS = 5
 /** A server that has been up for this long has not failed in a row with what came before. */
 const STEADY_MS = 60_000
 
@@ -204,7 +208,9 @@ function keepUp(first: ChildProcess, { dataDir, log, fast, start, url, onFatal }
       if (failures === MAX_FAILURES)
         return onFatal(new Error(`The embedded Postgres does not stay up: ${cause.message}`, { cause }))
       log.error({ err: cause }, 'embedded Postgres ended, starting it again')
-      await sleep((fast ? 1 : PAUSE_MS) * 2 ** failures, undefined, { signal }).catch(() => undefined)
+      await sleep((fast ? 1 : PAUSE_MS) * 2 ** Math.min(failures, MAX_DOUBLINGS), undefined, { signal }).catch(
+        () => undefined,
+      )
       failure = await startAgain()
     }
   }

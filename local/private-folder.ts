@@ -1,7 +1,7 @@
-import { execFile } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 
 /** The names that this project uses in a data folder. Other files in it (`--data .`) keep their permissions. */
 const OURS = [
@@ -24,5 +24,8 @@ export async function makeContentsPrivate(folder: string): Promise<void> {
   const found = (await readdir(folder)).filter((name) => OURS.includes(name))
   if (found.length === 0) return
   // The program is much faster than a walk in JavaScript when there are many objects.
-  await promisify(execFile)('chmod', ['-R', 'go-rwx,u+X', ...found.map((name) => join(folder, name))])
+  const paths = found.map((name) => join(folder, name))
+  // It says a line for each path that it may not change, of which there may be as many as objects.
+  const [status, signal] = await once(spawn('chmod', ['-R', 'go-rwx,u+X', ...paths], { stdio: 'ignore' }), 'close')
+  if (status !== 0) throw new Error(`chmod ended with ${status ?? signal}`)
 }

@@ -1,8 +1,9 @@
-import { appendFileSync, closeSync, openSync, renameSync, statSync } from 'node:fs'
+import { closeSync, openSync, renameSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Log, openLog, writeLogs } from '../lib/runtime/log.ts'
 
 const ROTATE_AT_BYTES = 50_000_000
+const NEWLINE = 10
 
 export interface LogFile {
   path: string
@@ -21,21 +22,44 @@ export function openLogFile(folder: string, level: string, rotateAtBytes = ROTAT
   let fd = open()
   let isOpen = true
   let isFailing = false
+  let isStuck = false
+  /** Whether the file ends in the middle of a line, as where the disk became full. */
+  let isCut = false
   const rotate = () => {
     // There is none after a rotation that failed in its middle, as on a full disk.
     if (sizeOf() !== undefined) renameSync(path, `${path}.1`)
-    const next = open()
-    closeSync(fd)
-    fd = next
+    const last = fd
+    fd = open()
     size = 0
+    isCut = false
+    closeSync(last)
+  }
+  const rotateIfLong = () => {
+    if (size <= rotateAtBytes) return
+    try {
+      rotate()
+      isStuck = false
+    } catch (error) {
+      // The open file still takes lines. The next ones try again.
+      if (!isStuck) console.error(`${path} grows, as it cannot be put aside: ${(error as Error).message}`)
+      isStuck = true
+    }
+  }
+  const append = (lines: string) => {
+    const bytes = Buffer.from(isCut ? `\n${lines}` : lines)
+    for (let written = 0; written < bytes.length; ) {
+      const more = writeSync(fd, bytes, written)
+      written += more
+      size += more
+      isCut = bytes[written - 1] !== NEWLINE
+    }
   }
   const write = (lines: string) => {
     // By then another file may have the number of the descriptor.
     if (!isOpen) return
+    rotateIfLong()
     try {
-      if (size > rotateAtBytes) rotate()
-      appendFileSync(fd, lines)
-      size += Buffer.byteLength(lines)
+      append(lines)
       isFailing = false
     } catch (error) {
       // A full disk must not end the platform: the lines are dropped. Standard error may be on another disk, or a terminal.

@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openDatabase } from '../api/db/db.ts'
 import { migrate, OtherHistory } from '../api/db/migrate.ts'
@@ -12,6 +12,7 @@ import { startIdentityProvider } from './identity-provider.ts'
 import { type PageAccount, type PageServer, startPageServer } from './page-server.ts'
 import { choosePorts } from './ports.ts'
 import { startEmbeddedPostgres } from './postgres.ts'
+import { exists } from './postgres-files.ts'
 import type { LogFile } from './program-log.ts'
 import { answerRuns, defaultPolicies } from './retention.ts'
 import { type Host, openCluster, runApi, runOperator, runWorker } from './run-program.ts'
@@ -135,11 +136,15 @@ export async function startPrograms(
 }
 
 /** There are no releases between which a folder could be moved: it belongs to the commits that continue its history. */
-const madeByAnother = (folder: string, cause: Error) =>
-  new Error(
-    `The database of ${folder} was made by another version of this repository, and this one cannot continue it. Check out the commit that made it, or begin a new folder (npm start -- --data FOLDER).\n${cause.message}`,
+function madeByAnother(folder: string, cause: Error): Error {
+  const [database, another] = process.env['KEEPSAKE_DATABASE_URL']
+    ? ['that KEEPSAKE_DATABASE_URL names', 'name an empty database and begin a new folder for it']
+    : [`of ${folder}`, 'begin a new folder']
+  return new Error(
+    `The database ${database} was made by another version of this repository, and this one cannot continue it. Check out the commit that made it, or ${another} (npm start -- --data FOLDER).\n${cause.message}`,
     { cause },
   )
+}
 
 /** Before the worker: its sweep purges what has no policy. */
 async function startPolicies(o: PlatformOptions, cluster: LocalCluster, { logs, onStop }: Host): Promise<void> {
@@ -170,6 +175,7 @@ const fatally = (o: PlatformOptions, logs: LogFile) => (error: Error) => {
 async function startDatabase(o: PlatformOptions, logs: LogFile, onStop: OnStop): Promise<string> {
   const given = process.env['KEEPSAKE_DATABASE_URL']
   if (given) return given
+  await refuseAbandonedObjects(o.folder)
   if (process.env['DATABASE_URL'])
     o.onNotice?.(
       `DATABASE_URL is ignored: the database is in ${o.folder}. KEEPSAKE_DATABASE_URL would name another one.`,
@@ -182,6 +188,20 @@ async function startDatabase(o: PlatformOptions, logs: LogFile, onStop: OnStop):
   })
   onStop('Postgres', () => postgres.stop())
   return postgres.url
+}
+
+/**
+ * An empty database beside objects looks like a restore to an earlier time, which the worker would record in the store. The
+ * database to which the objects belong would then be taken for a restored one.
+ */
+async function refuseAbandonedObjects(folder: string): Promise<void> {
+  if (await exists(join(folder, 'postgres/PG_VERSION'))) return
+  const objects = await readdir(join(folder, 'objects')).catch(() => [])
+  if (objects.length === 0) return
+  const where = process.env['DATABASE_URL'] ? ', such as the one of DATABASE_URL, which earlier versions used' : ''
+  throw new Error(
+    `${folder} has objects but not the database to which they belong. Set KEEPSAKE_DATABASE_URL to that database${where}, or begin a new folder (npm start -- --data FOLDER).`,
+  )
 }
 
 async function seedDatabase(parts: EnvironmentParts, logs: LogFile) {

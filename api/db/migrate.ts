@@ -24,6 +24,7 @@ const CORRECTED: Readonly<Record<string, string>> = {
   // Kept all readers of media out while it read the table. Migration 0094 validates the constraint.
   '0082_event_archive.sql': '57616477c04d182a9ea74b9c6566b6e2ec2a3114faaa57e534833164fe6211ce',
   // Had another comment.
+  '0106_event_exports_under_way.sql': 'a1e916507e36bac697ac3322fac0dccc71d5a4d69601d740c9886e38d0f72a13',
 }
 
 export interface Migration {

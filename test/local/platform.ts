@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -9,11 +9,13 @@ import * as z from 'zod'
 import { checkStream } from '../../local/demo/check-stream.ts'
 import { type Client, signIn as clientOf, untilConverted, upload } from '../../local/demo/client.ts'
 import type { Demo } from '../../local/demo-file.ts'
+import { startEmbeddedPostgres } from '../../local/postgres.ts'
 import { waitForExit } from '../../local/process-table.ts'
 import { clip } from '../support/clips.ts'
 import { emptyDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
+import { quietLog } from '../support/quiet-log.ts'
 import { readableByOthers } from '../support/rights.ts'
 import { withSampleMusic } from '../support/samples.ts'
 import { slowEncoderPath } from '../support/slow-ffmpeg.ts'
@@ -58,11 +60,20 @@ let session: Tokens
 let client: Client
 let mediaId: string
 
+t.test('objects whose database is elsewhere get no empty one', async (t: Test) => {
+  const folder = t.testdir({ objects: { objects: {} } })
+  // As in the shell of someone who used this folder with an earlier version.
+  const platform = startProcess(t, folder, { DATABASE_URL: 'postgres://keepsake@127.0.0.1:1/keepsake' })
+  await t.rejects(platform.ready(), /ended with 1:/)
+  t.match(platform.output(), `${folder} has objects but not the database to which they belong`)
+  t.match(platform.output(), /Set KEEPSAKE_DATABASE_URL to that database, such as the one of DATABASE_URL/)
+  t.notOk((await readdir(folder)).includes('postgres'))
+})
+
 t.test('the first start', async (t: Test) => {
   // As an earlier version left it, or a copy made by hand.
-  await mkdir(join(folder, 'objects/objects/org'), { recursive: true })
-  await writeFile(join(folder, 'objects/objects/org/x~object'), 'private', { mode: 0o644 })
-  await chmod(join(folder, 'objects/objects/org'), 0o600)
+  await mkdir(join(folder, 'mail'))
+  await writeFile(join(folder, 'mail/x'), 'private', { mode: 0o644 })
   await chmod(folder, 0o755)
   // One of the two tracks is made here.
   await withSampleMusic(folder)
@@ -82,7 +93,6 @@ t.test('the first start', async (t: Test) => {
   await t.test('keeps what it writes, and what was there, from other users', async (t) => {
     t.equal((await stat(join(folder, 'demo.json'))).mode & 0o777, 0o600)
     t.strictSame(await readableByOthers(folder), [])
-    t.equal((await stat(join(folder, 'objects/objects/org'))).mode & 0o777, 0o700, 'and makes all of it usable')
   })
 
   await t.test('every address of demo.json answers', async (t) => {
@@ -171,6 +181,8 @@ t.test('the first start', async (t: Test) => {
 })
 
 t.test('after kill -9 it starts again, with the same people, passwords, tokens and ports', async (t: Test) => {
+  // As earlier versions made some.
+  await mkdir(join(folder, 'objects/objects/old'), { mode: 0o600 })
   const platform = startProcess(t, folder)
   const demo = await platform.ready()
   t.strictSame(withoutRun(demo), withoutRun(first))
@@ -191,11 +203,16 @@ t.test('after kill -9 it starts again, with the same people, passwords, tokens a
   for (const name of ['objects', 'jobs', 'cluster', 'postgres']) {
     t.strictSame(await readableByOthers(join(folder, name)), [], name)
   }
+  t.equal((await stat(join(folder, 'objects/objects/old'))).mode & 0o777, 0o700, 'all folders can be used')
 
   await t.test('a database server that is killed is started again, and everything goes on', async (t) => {
-    const [pid = ''] = (await readFile(join(folder, 'postgres/postmaster.pid'), 'utf8')).split('\n')
-    process.kill(Number(pid), 'SIGKILL')
-    t.ok(await waitForExit(Number(pid), 60_000))
+    const serverOf = async () =>
+      Number.parseInt(await readFile(join(folder, 'postgres/postmaster.pid'), 'utf8').catch(() => ''), 10)
+    const pid = await serverOf()
+    process.kill(pid, 'SIGKILL')
+    t.ok(await waitForExit(pid, 60_000))
+    // Until then the programs may not have noticed.
+    await eventually('another server', async () => ((await serverOf()) || pid) !== pid, 120_000, 50)
     const list = () => call(demo, `/api/media/${org}`, { token: session.access_token })
     await eventually('the API with its database', async () => (await list()).status === 200, 120_000, 50)
     for (const url of [`${demo.base_url}/health`, `${demo.worker_url}/readyz`])
@@ -214,16 +231,39 @@ t.test('after kill -9 it starts again, with the same people, passwords, tokens a
 
 t.test('a database that another version made is named, with what to do', async (t: Test) => {
   const url = await emptyDatabase(t)
-  const owner = new pg.Client({ connectionString: url })
-  await owner.connect()
-  await owner.query(`create table schema_migrations (name text, checksum text, applied_at timestamptz);
-    insert into schema_migrations values ('0001_foundation.sql', 'of another past')`)
-  await owner.end()
-  const platform = startProcess(t, folder, { KEEPSAKE_DATABASE_URL: url })
-  t.equal(await platform.ended, 1)
-  t.match(platform.output(), `The database of ${folder} was made by another version of this repository`)
-  t.match(platform.output(), /begin a new folder[\s\S]*0001_foundation.sql was changed/)
+  await query(
+    url,
+    `create table schema_migrations (name text, checksum text, applied_at timestamptz);
+      insert into schema_migrations values ('0001_foundation.sql', 'of another past')`,
+  )
+  const given = startProcess(t, folder, { KEEPSAKE_DATABASE_URL: url })
+  await t.rejects(given.ready(), /ended with 1:/)
+  t.match(
+    given.output(),
+    'The database that KEEPSAKE_DATABASE_URL names was made by another version of this repository',
+  )
+  t.match(given.output(), /name an empty database and begin a new folder[\s\S]*0001_foundation.sql was changed/)
+
+  const log = quietLog()
+  const embedded = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), log })
+  t.teardown(() => embedded.stop())
+  await query(embedded.url, `update schema_migrations set checksum = 'of another past' where name ~ '^0001'`)
+  await embedded.stop()
+  const own = startProcess(t, folder)
+  await t.rejects(own.ready(), /ended with 1:/)
+  t.match(own.output(), `The database of ${folder} was made by another version of this repository`)
+  t.match(own.output(), /or begin a new folder[\s\S]*0001_foundation.sql was changed/)
 })
+
+async function query(url: string, text: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(text)
+  } finally {
+    await client.end()
+  }
+}
 
 /** All but what each run has of its own. */
 const withoutRun = ({ pid: _, page_link: __, database_url: ___, ...rest }: Demo) => rest

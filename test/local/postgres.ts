@@ -9,7 +9,7 @@ import { openLog } from '../../lib/runtime/log.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../local/postgres.ts'
 import { binariesPackage, findBinaries } from '../../local/postgres-files.ts'
 import { OWNER_FILE, stopPredecessor } from '../../local/postgres-folder.ts'
-import { isAlive, waitForExit } from '../../local/process-table.ts'
+import { isAlive, sendSignal, waitForExit } from '../../local/process-table.ts'
 import { eventually } from '../support/eventually.ts'
 import { processesOf } from '../support/platform-process.ts'
 import { quietLog } from '../support/quiet-log.ts'
@@ -166,6 +166,30 @@ t.test('a server that dies is started again at the same address, and ends for go
   await server.stop()
   t.notOk(await isAlive(next))
   await t.rejects(ask(server.url, 'select 1'), { code: 'ECONNREFUSED' })
+})
+
+t.test('a query that outlives its server does not keep the next one from starting', async (t) => {
+  const log = quietLog()
+  const server = await startEmbeddedPostgres({ dataDir, log, fast: true, onFatal: (error) => t.fail(error) })
+  t.teardown(() => server.stop())
+  const client = new pg.Client({ connectionString: server.url })
+  client.on('error', () => {})
+  await client.connect()
+  const { rows } = await client.query('select pg_backend_pid() as pid')
+  const backend = rows[0].pid as number
+  t.teardown(() => sendSignal(backend, 'SIGKILL'))
+  // It computes, and looks at nothing else meanwhile.
+  const query = client.query('select count(*) from (select generate_series(1, 1000000000000)) as endless')
+  const failed = t.rejects(query)
+  const state = `select state from pg_stat_activity where pid = ${backend} and state = 'active' and query ~ 'endless'`
+  await eventually('the query', () => ask(server.url, state))
+  const pid = await postmasterOf(dataDir)
+  process.kill(pid, 'SIGKILL')
+  t.ok(await waitForExit(pid, 60_000))
+  await eventually('the next server', () => ask(server.url, 'select 1').catch(() => undefined))
+  t.notOk(await isAlive(backend))
+  await failed
+  await client.end().catch(() => undefined)
 })
 
 t.test('a server that is stopped while it starts again ends', async (t) => {
