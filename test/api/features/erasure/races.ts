@@ -5,6 +5,7 @@ import t from 'tap'
 import { passAlbum } from '../../../../api/features/albums/erasure-queries.ts'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { passEvent } from '../../../../api/features/events/erasure-queries.ts'
+import { changeRole } from '../../../../api/features/organizations/commands.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
 import type { ErasedPerson, EraseStep } from '../../../../api/personal/part.ts'
@@ -317,6 +318,39 @@ t.test('what passes on while who would take over is removed gets the next member
   )
   t.strictSame(owners, [{ event: next.id, album: next.id }])
   t.strictSame(await sql('select from event_participants where user_id = $1', [removed.id]), [])
+})
+
+t.test('what passes on while an administrator changes a role waits for no one who waits for it', async (t) => {
+  const [person, heir, other] = [await aPerson(api), await aPerson(api), await aPerson(api)]
+  const [{ id: within }] = await sql(
+    `insert into organizations (id, name) values (gen_random_uuid(), 'New') returning id`,
+  )
+  for (const [who, role] of [
+    [person, 'member'],
+    [heir, 'owner'],
+    [other, 'member'],
+  ] as const) {
+    await sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [within, who.id, role])
+  }
+  const event = await anEvent(api, { org: '', orgId: within, owner: person })
+  // Between the membership of the heir, which the first holds and the second needs, and the participation.
+  const lock = { text: 'select from users where id = $1 for update', values: [heir.id] }
+  const [passed, changed] = await inTurn<unknown>(
+    database,
+    lock,
+    () => database.worker.inTransaction({}, (tx) => passEvent(tx, event.id, person.id)),
+    () => changeRole(database.worker, { orgId: within, user: other.wireId, role: 'admin', issuer: undefined }),
+  )
+  t.equal(passed, 'passed')
+  t.match(changed, { userId: other.id, role: 'admin' })
+  matchWhole(
+    t,
+    await sql('select user_id, status from event_participants where event_id = $1 and user_id = $2', [
+      event.id,
+      heir.id,
+    ]),
+    [{ user_id: heir.id, status: 'accepted' }],
+  )
 })
 
 t.test('who joins an organization while its only member closes the account becomes its owner', async (t) => {
