@@ -6,8 +6,8 @@ import type { AuditArchiveRow } from '../db/schema/audit-archive.ts'
 import type { StoredEntry } from './archive/line.ts'
 import { FileFault, proveFile, readUnnamed } from './archive/prove-file.ts'
 import { findArchive, PURGE_OPERATION } from './archive/queries.ts'
-import { type Day, NO_ORG } from './seal-plan.ts'
-import { type ArchivedChains, untoldPurges } from './verify-plan.ts'
+import { type Day, dayAfter, NO_ORG } from './seal-plan.ts'
+import { type ArchivedChains, DAYS_KEPT, untoldPurges } from './verify-plan.ts'
 import { canonicalOf, findUnnotedOf, listPurgeEntries, type PurgeEntry, type Unnoted } from './verify-queries.ts'
 
 export type ArchiveFinding =
@@ -122,12 +122,44 @@ export async function openArchives(
     return untoldPurges(purged, told).filter(isProved)
   }
 
-  /** Whether a day behind those that were proved tells of a purge: reads what an entry about one can be in. */
-  async function search(row: AuditArchiveRow): Promise<void> {
+  /** A day that was purged since the beginning may excuse earlier ones; the entry about it is still in the database. */
+  async function search(day: Day): Promise<void> {
+    const wasPurged = isPurged(day)
+    const row = await look(day)
+    if (row && row.tier !== 'purged') await searchIn(row)
+    else if (row && !wasPurged) await noteHot()
+  }
+
+  /** Reads what an entry about a purge can be in. */
+  async function noteArchived(row: AuditArchiveRow): Promise<void> {
+    for await (const page of readUnnamed(eitherTier(store), row)) for (const entry of page) note(purgeOf(entry))
+  }
+
+  async function searchIn(row: AuditArchiveRow): Promise<void> {
     try {
-      for await (const page of readUnnamed(eitherTier(store), row)) for (const entry of page) note(purgeOf(entry))
+      await noteArchived(row)
     } catch (error) {
       if (!(error instanceof FileFault)) throw error
+      const moved = await look(row.day)
+      if (moved?.tier === 'purged') return noteHot()
+      if (moved && moved.objectKey !== row.objectKey) return searchIn(moved)
+      find({ what: error.what, day: row.day, object: row.objectKey })
+    }
+  }
+
+  /**
+   * Searches the days behind the range, the latest first: they tell of the latest purges, which excuse days of a year before.
+   * The entry about a day is more than a year younger than the day.
+   */
+  async function searchBehind(): Promise<void> {
+    let untold = untoldDays()
+    const behind = [...byDay.keys()].filter((day) => day > to)
+    for (const day of behind.sort().reverse()) {
+      const [first] = untold
+      if (!first || day <= dayAfter(first, DAYS_KEPT)) break
+      const known = told.size
+      await search(day)
+      if (told.size > known) untold = untoldDays()
     }
   }
 
@@ -161,11 +193,7 @@ export async function openArchives(
     forget: (day) => void kept.delete(day),
     async untold() {
       if (untoldDays().length > 0) await noteHot()
-      for (const day of [...byDay.keys()].filter((one) => one > to).sort()) {
-        if (untoldDays().length === 0) break
-        const row = await look(day)
-        if (row && row.tier !== 'purged') await search(row)
-      }
+      await searchBehind()
       return untoldDays()
     },
   }

@@ -2,6 +2,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { sql } from '../../db/orm.ts'
 import { eventParticipants, events } from '../../db/schema/events.ts'
+import { invitations } from '../../db/schema/invitations.ts'
 import { change, holdSuccessor, recordResources } from '../../personal/queries.ts'
 import { holdAttachedMedia, lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
 
@@ -26,7 +27,7 @@ const TITLE = 'Event'
 /**
  * A draft, of which no one was told, is deleted with what belongs to it. An event that others take part in gets another
  * owner, who takes part, and keeps its time; what the person wrote about it goes. The new owner is told
- * of its purge.
+ * of its purge, and is the inviter of those whom the person had invited.
  */
 export async function passEvent(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed' | 'deleted' | 'gone'> {
   const { rows } = await tx.execute<{ status: string; orgId: Uuid }>(sql`
@@ -40,6 +41,7 @@ export async function passEvent(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed
     await removeEvent(tx, id)
     return 'deleted'
   }
+  const invited = await lockPassedInvitations(tx, id, userId)
   const heir = await holdSuccessor(tx, event.orgId, userId)
   await tx.execute(sql`update ${events} set owner_id = coalesce(${heir}::uuid, owner_id),
     title = ${TITLE}, description = null, location_name = null, latitude = null, longitude = null,
@@ -47,5 +49,25 @@ export async function passEvent(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed
   await tx.execute(sql`insert into ${eventParticipants} as p (event_id, user_id, org_id, status, joined_at)
     select id, owner_id, org_id, 'accepted', now() from ${events} where id = ${id} and owner_id <> ${userId}
     on conflict (event_id, user_id) do update set status = 'accepted', joined_at = coalesce(p.joined_at, now())`)
+  if (heir) await passInvitationsAgain(tx, invited, heir)
   return 'passed'
 }
+
+/** Before the membership of the new owner. */
+async function lockPassedInvitations(tx: Tx, eventId: Uuid, userId: Uuid): Promise<Uuid[]> {
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`select id from ${invitations}
+    where former_inviter = ${userId} and event_id = ${eventId} and status = 'pending' order by id for update`)
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * They became those of the member who would have been the owner when the account was closed. That one may have left, or have
+ * another role. An administrator who has reissued one stays its inviter.
+ */
+const passInvitationsAgain = (tx: Tx, ids: readonly Uuid[], heir: Uuid): Promise<number> =>
+  change(
+    tx,
+    sql`update ${invitations} i set invited_by = ${heir}, version = version + 1, updated_at = now()
+      where id = any(${sql.param(ids)}::uuid[]) and invited_by <> ${heir} and not exists (select from memberships m
+        where m.org_id = i.org_id and m.user_id = i.invited_by and m.role in ('owner', 'admin'))`,
+  )

@@ -23,7 +23,7 @@ export async function eraseReceived(tx: Tx, person: ErasedPerson): Promise<numbe
 
 /**
  * Who was invited by a person that has left can take no one in any more. So pending invitations of the person become those
- * of the event's owner, or of who will be: the same as in `passEvent`.
+ * of the event's owner, or of who would be now. `passEvent` gives them to another one if the event goes to another one.
  * The message is no longer shown. It goes with a later step, since a hold may keep it. An owner whose account is closed, too,
  * inherits nothing: the database refuses it.
  */

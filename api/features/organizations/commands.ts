@@ -80,10 +80,9 @@ export async function addMemberIn(tx: Tx, command: AddMember): Promise<Member & 
   await lockOrFail(tx, command.orgId)
   const userId = (await findUser(tx, command.user, command.issuer)) ?? (await makeUser(tx, command))
   const member = { orgId: command.orgId, userId, role: command.role }
-  const known = await findMembership(tx, command.orgId, userId)
-  if (known?.role === command.role) return { ...known, added: false }
-  if (known) throw new Problem('CONFLICT', `The user is already a member, as ${known.role}; change the role instead`)
-  const joinedAt = await insertMembership(tx, member)
+  const { isNew, role, joinedAt } = await insertMembership(tx, member)
+  if (!isNew && role === command.role) return { ...member, added: false }
+  if (!isNew) throw new Problem('CONFLICT', `The user is already a member, as ${role}; change the role instead`)
   const { announce } = changesOf(tx, { orgId: command.orgId, ...BY_ADMIN })
   await announceJoined(announce, member, joinedAt)
   await insertAudit(tx, {

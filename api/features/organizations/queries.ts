@@ -16,13 +16,17 @@ export async function insertOrganization(tx: Tx, name: string): Promise<Uuid> {
   return id
 }
 
-/** Locks the organization until the transaction ends, so that changes of its members are serialized. */
+/**
+ * Locks the organization until the transaction ends, so that changes of its members by administrators are serialized. Not
+ * `for update`: rows that refer to the organization are inserted by transactions that hold memberships, for which this one
+ * may wait.
+ */
 export async function lockOrganization(tx: Tx, id: Uuid): Promise<{ name: string } | undefined> {
   const [row] = await tx
     .select({ name: organizations.name })
     .from(organizations)
     .where(eq(organizations.id, id))
-    .for('update')
+    .for('no key update')
   return row
 }
 
@@ -72,11 +76,19 @@ export async function lockMembers(tx: Tx, orgId: Uuid, userIds: readonly Uuid[])
     .for('update')
 }
 
-/** When the member joined. */
-export async function insertMembership(tx: Tx, member: Member): Promise<Date> {
-  const [made] = await tx.insert(memberships).values(member).returning({ joinedAt: memberships.joinedAt })
-  if (!made) throw new Error('a membership was not inserted')
-  return made.joinedAt
+/** Makes the membership, or locks the one that there is: who accepts an invitation does not lock the organization. */
+export async function insertMembership(
+  tx: Tx,
+  member: Member,
+): Promise<{ isNew: boolean; role: Role; joinedAt: Date }> {
+  const { orgId, userId, role, joinedAt } = memberships
+  const [row] = await tx
+    .insert(memberships)
+    .values(member)
+    .onConflictDoUpdate({ target: [orgId, userId], set: { role: sql`${role}` } })
+    .returning({ isNew: sql<boolean>`xmax = 0`, role, joinedAt })
+  if (!row) throw new Error('a membership was not inserted')
+  return row
 }
 
 export async function updateRole(tx: Tx, { orgId, userId, role }: Member): Promise<void> {

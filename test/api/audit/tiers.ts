@@ -152,19 +152,88 @@ t.test('a day that someone marks as purged after a year is found', async (t) => 
   t.strictSame(await log.findings(), [])
 })
 
-t.test('the entry about a purge is found in an archived day behind the range', async (t) => {
+/** Two days were purged. The entries about them are in an archived day of the next year, and others are archived, too. */
+async function purgedLog(t: Test) {
   const log = await agedLog(t)
   await shiftClock(log.admin, '7 years 2 days')
   await log.run()
+  const [soon, later, last] = [log.dayOf(0), log.dayOf(-390), log.dayOf(-400)]
+  for (const [day, next] of [
+    [later, log.dayOf(-391)],
+    [last, log.dayOf(-401)],
+  ] as const) {
+    const name = day.replaceAll('-', '')
+    await log.sql(
+      `create table audit_log_${name} partition of audit_log for values from ('${day} 00:00Z') to ('${next} 00:00Z')`,
+    )
+    await log.sql(`create table audit_links_${name} partition of audit_links for values from ('${day}') to ('${next}')`)
+  }
+  await log.sql(`update audit_log set occurred_at = occurred_at + interval '400 days'
+    where details->>'operation' = 'purge audit day'`)
+  for (const days of [0, -390]) await log.entries(1, { days })
   await log.seal()
-  const [today, range] = [log.dayOf(0), { from: log.dayOf(3), to: log.dayOf(2) }]
-  const key = (await archiveDay({ db: log.worker, store: log.store }, today)) ?? ''
-  const name = today.replaceAll('-', '')
-  await log.sql(`drop table audit_log_${name}, audit_links_${name}`)
-  matchWhole(t, await log.verify(range), { purged: 2, findings: [] })
-  await log.store.delete(key)
+  const keys: string[] = []
+  for (const day of [soon, later, last]) {
+    keys.push((await archiveDay({ db: log.worker, store: log.store }, day)) ?? '')
+    const name = day.replaceAll('-', '')
+    if (day !== soon) await log.sql(`drop table audit_log_${name}, audit_links_${name}`)
+  }
+  /** Runs `work` before the first read of an object. Returns what was read, too. */
+  async function findings(work: (key: string) => Promise<unknown> = async () => {}) {
+    const read = new Set<string>()
+    const store = {
+      ...log.store,
+      list: (prefix: string) => log.store.list(prefix),
+      async get(...given: Parameters<ObjectStore['get']>) {
+        if (given[0].startsWith('audit/days/')) {
+          if (read.size === 0) await work(given[0])
+          // In whichever tier it is looked for.
+          read.add(given[0].replace('/cold/', '/'))
+        }
+        return log.store.get(...given)
+      },
+    }
+    const report = await verify({ db: log.worker, store }, { from: log.dayOf(3), to: log.dayOf(2) })
+    t.equal(report.purged, 2)
+    return { findings: report.findings, read: [...read] }
+  }
   const hidden = [3, 2].map((ago) => ({ what: 'purged without entry', day: log.dayOf(ago) }))
-  t.strictSame(await log.findings(range), hidden)
+  return { log, findings, hidden, keys, last }
+}
+
+t.test('the entry about a purge is found in an archived day behind the range, the latest first', async (t) => {
+  const { log, findings, hidden, keys, last } = await purgedLog(t)
+  const [, later, key = ''] = keys
+  t.strictSame(await findings(), { findings: [], read: [key] })
+  await log.store.delete(key)
+  t.strictSame(
+    await findings(),
+    { findings: [{ what: 'archive missing', day: last, object: key }, ...hidden], read: [key, later] },
+    'and not in a day of the same year',
+  )
+})
+
+t.test('a day behind the range that leaves while it is searched hides no purge', async (t) => {
+  const { log, findings, keys, last } = await purgedLog(t)
+  const to = 'audit/days/elsewhere'
+  const moved = await findings(async (key) => {
+    await log.store.copy(key, to)
+    await log.sql('update audit_archives set object_key = $2 where day = $1', [last, to])
+    await log.store.delete(key)
+  })
+  t.strictSame(moved, { findings: [], read: [keys[2], to] })
+  const purged = await findings(async (key) => {
+    await log.sql(`update audit_archives set tier = 'purged', members = '[]' where day = $1`, [last])
+    await log.sql(
+      `insert into audit_log (id, action, resource_type, result, details)
+        select gen_random_uuid(), 'ADMIN_ACTION', 'audit_log', 'success',
+          jsonb_build_object('operation', 'purge audit day', 'day', day, 'manifest_sha256', manifest_sha256)
+        from audit_archives where day = $1`,
+      [last],
+    )
+    await log.store.delete(key)
+  })
+  t.strictSame(purged, { findings: [], read: [to] })
 })
 
 t.test('the entry about a purge may be gone once days of a year later were purged', async (t) => {

@@ -5,6 +5,7 @@ import t from 'tap'
 import { passAlbum } from '../../../../api/features/albums/erasure-queries.ts'
 import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { passEvent } from '../../../../api/features/events/erasure-queries.ts'
+import { changeRole } from '../../../../api/features/organizations/commands.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
 import type { ErasedPerson, EraseStep } from '../../../../api/personal/part.ts'
@@ -286,7 +287,12 @@ t.test('what a step has failed to withdraw keeps those that build on it from end
 })
 
 t.test('what passes on while who would take over is removed gets the next member as its owner', async (t) => {
-  const [person, removed, next] = [await aPerson(api), await aPerson(api), await aPerson(api)]
+  const [person, removed, next, reissuer] = [
+    await aPerson(api),
+    await aPerson(api),
+    await aPerson(api),
+    await aPerson(api),
+  ]
   const [{ id: within }] = await sql(
     `insert into organizations (id, name) values (gen_random_uuid(), 'New') returning id`,
   )
@@ -294,6 +300,7 @@ t.test('what passes on while who would take over is removed gets the next member
     [person, 'member'],
     [removed, 'owner'],
     [next, 'admin'],
+    [reissuer, 'admin'],
   ] as const) {
     await sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [within, who.id, role])
   }
@@ -302,6 +309,23 @@ t.test('what passes on while who would take over is removed gets the next member
     `insert into albums (id, org_id, owner_id, title, event_id) values (gen_random_uuid(), $1, $2, 'a', $3) returning id`,
     [within, person.id, event.id],
   )
+  const slugs = ['ABCDEFJ2', 'ABCDEFJ3', 'ABCDEFJ4']
+  for (const [n, inviter] of [removed, reissuer, removed].entries()) {
+    await sql(
+      `insert into invitations (id, org_id, event_id, slug, invited_by, former_inviter, email, token_expires_at, status, responded_at)
+        values ($1, $2, $3, $4, $5, $6, $7, now() + interval '9 days', $8, case $8 when 'pending' then null else now() end)`,
+      [
+        newUuid(),
+        within,
+        event.id,
+        slugs[n],
+        inviter.id,
+        person.id,
+        `passed-${n}@example.org`,
+        n < 2 ? 'pending' : 'declined',
+      ],
+    )
+  }
   const removal = {
     text: 'delete from memberships where org_id = $1 and user_id = $2',
     values: [within, removed.id],
@@ -309,6 +333,12 @@ t.test('what passes on while who would take over is removed gets the next member
   const pass = (one: typeof passEvent, id: Uuid) =>
     inTurn(database, removal, () => database.worker.inTransaction({}, (tx) => one(tx, id, person.id)))
   t.strictSame(await pass(passEvent, event.id), ['passed'])
+  const inviters = await sql('select invited_by from invitations where slug = any($1) order by slug', [slugs])
+  t.strictSame(
+    inviters.map((row) => row.invited_by),
+    [next.id, reissuer.id, removed.id],
+    'of a pending invitation, the one who may invite',
+  )
   await sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [within, removed.id, 'owner'])
   t.strictSame(await pass(passAlbum, album), ['passed'])
   const owners = await sql(
@@ -317,6 +347,39 @@ t.test('what passes on while who would take over is removed gets the next member
   )
   t.strictSame(owners, [{ event: next.id, album: next.id }])
   t.strictSame(await sql('select from event_participants where user_id = $1', [removed.id]), [])
+})
+
+t.test('what passes on while an administrator changes a role waits for no one who waits for it', async (t) => {
+  const [person, heir, other] = [await aPerson(api), await aPerson(api), await aPerson(api)]
+  const [{ id: within }] = await sql(
+    `insert into organizations (id, name) values (gen_random_uuid(), 'New') returning id`,
+  )
+  for (const [who, role] of [
+    [person, 'member'],
+    [heir, 'owner'],
+    [other, 'member'],
+  ] as const) {
+    await sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [within, who.id, role])
+  }
+  const event = await anEvent(api, { org: '', orgId: within, owner: person })
+  // Between the membership of the heir, which the first holds and the second needs, and the participation.
+  const lock = { text: 'select from users where id = $1 for update', values: [heir.id] }
+  const [passed, changed] = await inTurn<unknown>(
+    database,
+    lock,
+    () => database.worker.inTransaction({}, (tx) => passEvent(tx, event.id, person.id)),
+    () => changeRole(database.worker, { orgId: within, user: other.wireId, role: 'admin', issuer: undefined }),
+  )
+  t.equal(passed, 'passed')
+  t.match(changed, { userId: other.id, role: 'admin' })
+  matchWhole(
+    t,
+    await sql('select user_id, status from event_participants where event_id = $1 and user_id = $2', [
+      event.id,
+      heir.id,
+    ]),
+    [{ user_id: heir.id, status: 'accepted' }],
+  )
 })
 
 t.test('who joins an organization while its only member closes the account becomes its owner', async (t) => {

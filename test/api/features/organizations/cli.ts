@@ -6,6 +6,7 @@ import { ledgerName } from '../../../../api/personal/ledger-name.ts'
 import { formatId, newUuid, parseId } from '../../../../lib/contract/ids.ts'
 import { commandLine, type Outcome } from '../../../support/command-line.ts'
 import { testDatabase } from '../../../support/database.ts'
+import { inTurn } from '../../../support/in-turn.ts'
 import { quickStart } from '../../../support/quick-start.ts'
 
 const { url, admin } = await testDatabase(t)
@@ -127,6 +128,17 @@ t.test('two who demote the last two owners at once leave one', async (t) => {
   for (const subject of ['p1', 'p2']) await cli(['member', 'add', pair, subject, '--role', 'owner'])
   const both = await Promise.all(['p1', 'p2'].map((subject) => cli(['member', 'role', pair, subject, 'member'])))
   t.strictSame(both.map((b) => b.code).sort(), [0, 3])
+})
+
+t.test('adds a user who becomes a member at that moment, by an invitation', async (t) => {
+  const user = newUuid()
+  await sql('insert into users (id, issuer, subject) values ($1, $2, $3)', [user, ISSUER, 'joining'])
+  const joined = {
+    text: `insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`,
+    values: [orgId, user],
+  }
+  const [added] = await inTurn({ admin }, joined, () => cli(['member', 'add', org, formatId('user', user)]))
+  t.match(added, { code: 0, out: { user_id: formatId('user', user), role: 'member', added: false } })
 })
 
 t.test('sends a failed media through the conversion once more, and only that', async (t) => {
