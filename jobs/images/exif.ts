@@ -159,6 +159,8 @@ function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
     named.push(address)
     directories.add(address)
   }
+  // Directories of the image and of its thumbnail: others have no next one, and some programs put values in its place.
+  const chain = new Set([u32(4)])
   name(u32(4))
   // A set also yields what is added to it on the way, each directory once.
   for (const from of directories) {
@@ -170,7 +172,9 @@ function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
       yield entry
       if (DIRECTORIES.includes(entry.tag)) name(isShort(entry) ? u16(at + 8) : u32(at + 8))
     }
-    if (next + 4 <= block.length) name(u32(next))
+    if (!chain.has(from) || next + 4 > block.length) continue
+    chain.add(u32(next))
+    name(u32(next))
   }
 }
 

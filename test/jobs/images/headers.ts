@@ -13,7 +13,7 @@ import { sniff } from '../../../jobs/images/sniff.ts'
 import { PermanentError } from '../../../jobs/runtime/failure.ts'
 import { boundariesOf } from '../../support/boundaries.ts'
 import { exifBomb, segment, withSegments } from '../../support/image-bombs.ts'
-import { blackPng, chunk, directory, heic, PHONE, quarters, tiff, tiffOf, u16 } from '../../support/pictures.ts'
+import { blackPng, chunk, directory, heic, PHONE, quarters, tiff, tiffOf, u16, u32 } from '../../support/pictures.ts'
 import { rgbProfile, withProfile } from '../../support/profiles.ts'
 
 const MIB = 1024 ** 2
@@ -297,6 +297,9 @@ const [ISO, SERIAL] = [directory([[0x8827, 3, 1, 100 << 16]]), directory([[0xa43
 const UNENDED = Buffer.concat([u16(2), directory([[0x8825, 4, 1, 8]]).subarray(2, 14)])
 const TO_EXIF = [0x8769, 4, 1, 26] as const
 
+/** Without the address of a next directory, as some programs write those of EXIF: the exposure time is 20/1000 s. */
+const AT_ONCE = [directory([TO_EXIF]), directory([[0x829a, 5, 1, 40]]).subarray(0, 14), u32(20, 1000)]
+
 /** EXIF of which some readers read more than others. */
 const LEFT_OUT: Readonly<Record<string, Buffer>> = {
   'a first directory that is cut off, behind the one of GPS': tiff([SERIAL, UNENDED], 26),
@@ -363,6 +366,7 @@ t.test('an original is not shown for anything in which a place may hide', async 
     'a title in EXIF': [withSegments(plain, exif(exifBomb(1, 2, 30, 0x010e))), false],
     'a tag that nobody knows': [withSegments(plain, exif(exifBomb(1, 7, 30, 0xea1c))), false],
     'a directory of EXIF': [withSegments(plain, exif(tiff([directory([TO_EXIF]), ISO]))), true],
+    'a directory of EXIF that its values follow at once': [withSegments(plain, exif(tiff(AT_ONCE))), true],
     ...Object.fromEntries(
       Object.entries(LEFT_OUT).map(([what, block]) => [what, [withSegments(plain, exif(block)), false]]),
     ),
