@@ -76,9 +76,8 @@ function failed(error: unknown, kind: DeviceRow['kind']): Outcome {
   return { is: 'later', ...(kind === 'webpush' && { of: 'destination' }), isAnswered: false, reason }
 }
 
-/** That the name has given no address, or that none of its addresses could be reached. */
+/** That the name has given no address, or that no connection was made to one of its addresses. */
 function isUnconnected(error: unknown): boolean {
-  if (error instanceof AggregateError) return error.errors.every(isUnconnected)
   const { syscall } = error as { syscall?: unknown }
   return typeof syscall === 'string' && (syscall === 'connect' || syscall.startsWith('query'))
 }

@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { importJWK, jwtVerify } from 'jose'
 import t from 'tap'
 import type { Rendered } from '../../../../api/features/notifications/channel.ts'
@@ -340,6 +342,13 @@ t.test('what cannot be reached rests, and what was not sent there is no attempt'
   t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: 'no answer: ETIMEOUT' })
   t.strictSame(await outcome(unknown), { ...unsent, of: 'destination', reason: 'no answer: ETIMEOUT' })
   t.strictSame(await outcome(closed), { ...unsent, of: 'destination', reason: 'no answer: ECONNREFUSED' })
+  // As a proxy does that cannot reach FCM.
+  const proxy = createServer((socket) => socket.resetAndDestroy()).listen(noOne, '127.0.0.1')
+  t.teardown(() => proxy.close())
+  await once(proxy, 'listening')
+  const behindProxy = { ...options, fcmOrigin: `https://127.0.0.1:${noOne}` }
+  t.strictSame(await outcome(app, behindProxy), { ...unsent, of: 'service', reason: 'no answer: ECONNRESET' })
+  t.strictSame(await outcome(closed), { ...unsent, of: 'destination', reason: 'no answer: ECONNRESET' })
   // It may have been sent. One broken connection has no other app wait.
   const unanswered = { is: 'later', isAnswered: false, reason: 'no answer: ECONNRESET' }
   t.strictSame(await outcome(silent), { ...unanswered, of: 'destination' })
