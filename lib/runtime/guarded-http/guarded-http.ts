@@ -17,6 +17,11 @@ export class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress'
 }
 
+/** The request may have arrived, and all of its time has passed. */
+export class NoAnswerInTime extends Error {
+  override readonly name = 'NoAnswerInTime'
+}
+
 export interface Answer {
   status: number
   headers: IncomingHttpHeaders
@@ -37,7 +42,7 @@ export interface Guard {
   /** The URL if it may be asked, as far as its text tells. Throws RefusedAddress. */
   check(text: string): URL
   /**
-   * Rejects with RefusedAddress, or with why there was no answer: `syscall: 'connect'` where a name has given an address and
+   * Rejects with RefusedAddress, NoAnswerInTime, or why there was no answer: `syscall: 'connect'` where a name has given an address and
    * no connection was made, up to the end of its TLS handshake, so that nothing was sent. Redirects are answers like others.
    */
   ask(url: string, asked: Asked): Promise<Answer>
@@ -133,7 +138,7 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
 }
 
 function late(seconds: number, isConnected: boolean): Error {
-  if (isConnected) return new Error(`no answer within ${seconds} s`)
+  if (isConnected) return new NoAnswerInTime(`no answer within ${seconds} s`)
   // As Node would say it, had the system given up first: it waits for two minutes where packets get lost.
   return Object.assign(new Error(`no connection within ${seconds} s`), { code: 'ETIMEDOUT' })
 }

@@ -248,7 +248,11 @@ t.test('time that ends before there is a connection says that nothing was sent',
   const late = new AbortController()
   receiver.be(() => late.abort())
   const arrived = openGuard(settings, { ca }).ask(receiver.url(), { ...asked, signal: late.signal })
-  await t.rejects(arrived, { message: 'no answer within 15 s', code: undefined }, 'a request that has arrived')
+  await t.rejects(
+    arrived,
+    { name: 'NoAnswerInTime', message: 'no answer within 15 s', code: undefined },
+    'a request that has arrived',
+  )
 })
 
 t.test('a connection that breaks before the end of its handshake says that nothing was sent', async (t) => {

@@ -328,11 +328,11 @@ t.test('what cannot be reached rests, and what was not sent there is no attempt'
       aDevice(user.id, { kind: 'webpush', address, keys }),
     ),
   )
-  const outcome = (id: string | undefined, of: object = nameless) =>
+  const outcome = (id: string | undefined, of: object = nameless, signal = new AbortController().signal) =>
     pushPart({ settings: hosts, db }, of).channel?.send(
       rendered({ recipient: { userId: user.id, email: null, phoneNumber: null } }),
       { address: id ?? '', attempt: 1 },
-      new AbortController().signal,
+      signal,
     )
   receiver.be(({ path }, response) => {
     if (path === '/token') response.end(JSON.stringify({ access_token: 'at', expires_in: 3600 }))
@@ -353,6 +353,14 @@ t.test('what cannot be reached rests, and what was not sent there is no attempt'
   const unanswered = { is: 'later', isAnswered: false, reason: 'no answer: ECONNRESET' }
   t.strictSame(await outcome(silent), { ...unanswered, of: 'destination' })
   t.strictSame(await outcome(app, options), unanswered)
+  // The time of the request ends, as far as the channel can tell.
+  const late = new AbortController()
+  receiver.be(({ path }, response) => {
+    if (path === '/token') response.end(JSON.stringify({ access_token: 'at', expires_in: 3600 }))
+    else late.abort()
+  })
+  const tooLate = { is: 'later', of: 'service', isAnswered: false, reason: 'no answer within 15 s' }
+  t.strictSame(await outcome(app, options, late.signal), tooLate, 'a service that does not answer rests')
   receiver.be(502)
   const noToken = 'no access token: the token service answered 502'
   t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: noToken })
