@@ -423,6 +423,21 @@ t.test('one access token serves all until shortly before its end', async (t) => 
   t.equal(await source.get(), 't9', 'a failure is not kept')
 })
 
+t.test('a service account is not refused where the clock of the worker is off', async (t) => {
+  let offMs = 0
+  const source = accessTokens(openGuard(receiver.settings, { ca }), account, () => Date.now() + offMs)
+  receiver.be(400)
+  await t.rejects(source.get(), { isRefused: true })
+  for (offMs of [-600_000, 600_000]) {
+    await t.rejects(source.get(), { isRefused: false, message: /answered 400, and has another time$/ }, `${offMs} ms`)
+  }
+  receiver.be((_, response) => {
+    response.sendDate = false
+    response.writeHead(400).end()
+  })
+  await t.rejects(source.get(), { isRefused: true }, 'a service that names no time')
+})
+
 t.test('a device that the database cannot read gets its message later, and nothing was sent', async (t) => {
   const blind = { ...db, read: () => Promise.reject(new Error('away')) }
   const { channel } = pushPart({ settings, db: blind }, options)
