@@ -48,7 +48,10 @@ const WAIT_MS = 8000
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
-/** For how long the process tries to keep an answer, or to release a token, while the database is away: a failover takes less. */
+/**
+ * For how long the process tries to keep an answer, or to release a token, while the database is away: a failover takes
+ * less.
+ */
 const KEEP_WITHIN_MS = 45_000
 
 /**

@@ -42,8 +42,9 @@ export interface Guard {
   /** The URL if it may be asked, as far as its text tells. Throws RefusedAddress. */
   check(text: string): URL
   /**
-   * Rejects with RefusedAddress, NoAnswerInTime, or why there was no answer: `syscall: 'connect'` where a name has given an address and
-   * no connection was made, up to the end of its TLS handshake, so that nothing was sent. Redirects are answers like others.
+   * Rejects with RefusedAddress, with NoAnswerInTime, or with why there was no answer: `syscall: 'connect'` where no
+   * connection was made, up to the end of the TLS handshake, so that nothing was sent, unless the lookup has failed with a
+   * `syscall` of its own. Redirects are answers like others.
    */
   ask(url: string, asked: Asked): Promise<Answer>
 }

@@ -19,7 +19,7 @@ const Reply = z.object({ access_token: z.string().min(1), expires_in: z.number()
 
 /**
  * FCM was not asked: the token service gives no token, or cannot be reached. `isRefused`: because of the service account,
- * such as one whose key was revoked, so that waiting does not help. A clock that is off is set right without it.
+ * such as one whose key was revoked, so that waiting does not help. A clock that is off is not: time servers set it right.
  */
 export class NoAccessToken extends Error {
   override readonly name = 'NoAccessToken'
