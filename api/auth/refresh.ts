@@ -48,7 +48,10 @@ const WAIT_MS = 8000
 const MAX_WAITED_MS = 5000
 const TRIES = 3
 const TRY_AGAIN_MS = 200
-/** For how long the process tries to keep an answer while the database is away: a failover takes less. */
+/**
+ * For how long the process tries to keep an answer, or to release a token, while the database is away: a failover takes
+ * less.
+ */
 const KEEP_WITHIN_MS = 45_000
 
 /**
@@ -162,10 +165,13 @@ async function exchange(e: Exchange): Promise<Tokens | undefined> {
   }
 }
 
-const release = ({ deps, hash, holder }: Exchange): Promise<void> =>
-  deps.db
-    .inTransaction({}, (tx) => releaseRefreshToken(tx, hash, holder))
-    .catch((cause: unknown) => deps.log.error({ err: cause }, 'could not release a refresh token: its lease ends'))
+/** Until then, and for as long as its lease lasts, all who have the token get 503. */
+function release({ deps, hash, holder }: Exchange): Promise<void> {
+  const released = () => deps.db.inTransaction({}, (tx) => releaseRefreshToken(tx, hash, holder))
+  return insistently(released, performance.now() + KEEP_WITHIN_MS).catch((cause: unknown) =>
+    deps.log.error({ err: cause }, 'could not release a refresh token: its lease ends'),
+  )
+}
 
 async function carriedThrough(e: Exchange): Promise<Tokens | undefined> {
   const { deps, token, owner } = e
@@ -229,7 +235,7 @@ async function recorded(e: Exchange, reply: TokenReply, claims: Claims): Promise
   return outcome
 }
 
-/** The provider has used the token up: a connection that breaks now must not cost the session. At least three tries. */
+/** A connection that breaks now must not cost the session, nor hold the token up. At least three tries. */
 async function insistently<T>(work: () => Promise<T>, until = 0): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {

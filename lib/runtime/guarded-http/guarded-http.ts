@@ -17,6 +17,11 @@ export class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress'
 }
 
+/** The request may have arrived, and all of its time has passed. */
+export class NoAnswerInTime extends Error {
+  override readonly name = 'NoAnswerInTime'
+}
+
 export interface Answer {
   status: number
   headers: IncomingHttpHeaders
@@ -37,8 +42,9 @@ export interface Guard {
   /** The URL if it may be asked, as far as its text tells. Throws RefusedAddress. */
   check(text: string): URL
   /**
-   * Rejects with RefusedAddress, or with why there was no answer: `syscall: 'connect'` where no connection was made in time,
-   * so that nothing was sent. Redirects are answers like others.
+   * Rejects with RefusedAddress, with NoAnswerInTime, or with why there was no answer: `syscall: 'connect'` where no
+   * connection was made, up to the end of the TLS handshake, so that nothing was sent, unless the lookup has failed with a
+   * `syscall` of its own. Redirects are answers like others.
    */
   ask(url: string, asked: Asked): Promise<Answer>
 }
@@ -118,14 +124,13 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
         })
         // The first byte of the request leaves behind the handshake.
         asked.on('socket', (socket) => socket.once('secureConnect', () => (isConnected = true)))
+        const fail = (error: Error) => reject(isConnected ? error : unconnected(error))
         asked.on('error', (error) => {
           // Behind the head, the body says how it ended.
-          if (isAnswered) return
-          if (!ends.aborted) reject(error)
-          else reject(isConnected ? new Error(`no answer within ${seconds} s`) : unconnected(seconds))
+          if (!isAnswered) fail(ends.aborted ? late(seconds, isConnected) : error)
         })
         asked.on('close', () => {
-          if (!isAnswered) reject(new Error('the connection was closed without an answer'))
+          if (!isAnswered) fail(new Error('the connection was closed without an answer'))
         })
         asked.end(body)
       })
@@ -133,9 +138,20 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
   }
 }
 
-/** As Node would say it, had the system given up first: it waits for two minutes where packets get lost. */
-const unconnected = (seconds: number) =>
-  Object.assign(new Error(`no connection within ${seconds} s`), { code: 'ETIMEDOUT', syscall: 'connect' })
+function late(seconds: number, isConnected: boolean): Error {
+  if (isConnected) return new NoAnswerInTime(`no answer within ${seconds} s`)
+  // As Node would say it, had the system given up first: it waits for two minutes where packets get lost.
+  return Object.assign(new Error(`no connection within ${seconds} s`), { code: 'ETIMEDOUT' })
+}
+
+/**
+ * A proxy that accepts connections and cannot pass them on closes them during the handshake, which Node reports as a
+ * failure to read. Errors of the lookup name their own call.
+ */
+function unconnected(error: Error & { syscall?: string }): Error {
+  const isOfLookup = error instanceof RefusedAddress || error.syscall?.startsWith('query')
+  return isOfLookup ? error : Object.assign(error, { syscall: 'connect' })
+}
 
 /** The addresses of a name, unless one of them is not allowed: whether it is asked must not depend on luck. */
 function checked(found: readonly string[], settings: GuardSettings): [LookupAddress, ...LookupAddress[]] {

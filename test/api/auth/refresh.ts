@@ -402,6 +402,28 @@ t.test(
   },
 )
 
+t.test('a database that is away when an exchange has failed does not hold the token up', async (t) => {
+  let transactions = 0
+  const db: Database = {
+    ...database.db,
+    async inTransaction(scope, work) {
+      transactions += 1
+      // The first one takes the lease.
+      if (transactions > 1 && transactions < 6) throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' })
+      return database.db.inTransaction(scope, work)
+    },
+  }
+  const replica = await hurried(t, { db, answerMs: 20 })
+  const first = await signedIn()
+  identity.mode('down')
+  await t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
+  await replica.close(60_000)
+  identity.mode('up')
+  t.equal(transactions, 6)
+  // The lease would last for another minute.
+  t.equal((await refresh(first.refresh_token)).status, 200)
+})
+
 t.test('new tokens that cannot be verified yet are not lost', async (t) => {
   const third = await startApiOn(t, { database, identity, settings })
   const first = await signedIn()

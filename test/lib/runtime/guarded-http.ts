@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { createServer } from 'node:tls'
 import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
@@ -248,7 +248,44 @@ t.test('time that ends before there is a connection says that nothing was sent',
   const late = new AbortController()
   receiver.be(() => late.abort())
   const arrived = openGuard(settings, { ca }).ask(receiver.url(), { ...asked, signal: late.signal })
-  await t.rejects(arrived, { message: 'no answer within 15 s', code: undefined }, 'a request that has arrived')
+  await t.rejects(
+    arrived,
+    { name: 'NoAnswerInTime', message: 'no answer within 15 s', code: undefined },
+    'a request that has arrived',
+  )
+})
+
+t.test('a connection that breaks before the end of its handshake says that nothing was sent', async (t) => {
+  const breaking = createTcpServer((socket) => socket.on('error', () => {}))
+  await new Promise<void>((resolve) => breaking.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => breaking.close())
+  const { port } = breaking.address() as AddressInfo
+  const guard = openGuard({ ...settings, OUTBOUND_PORTS: [port] }, { ca })
+  const broken = (how: (socket: Socket) => unknown) => {
+    breaking.once('connection', how)
+    return guard.ask(`https://127.0.0.1:${port}/`, asked)
+  }
+  const reset = { code: 'ECONNRESET', syscall: 'connect' }
+  await t.rejects(
+    broken((socket) => socket.resetAndDestroy()),
+    reset,
+  )
+  await t.rejects(
+    broken((socket) => socket.destroy()),
+    reset,
+  )
+  await t.rejects(
+    broken((socket) => socket.once('data', () => socket.resetAndDestroy())),
+    reset,
+    'in the handshake',
+  )
+  await t.rejects(openGuard(settings).ask(receiver.url(), asked), { message: /certificate/, syscall: 'connect' })
+  receiver.be((_, response) => response.socket?.destroy())
+  const behind = openGuard(settings, { ca }).ask(receiver.url(), asked)
+  t.not(((await behind.catch((error: unknown) => error)) as { syscall?: string }).syscall, 'connect', 'behind it')
+  const away = Object.assign(new Error('queryA'), { code: 'ETIMEOUT', syscall: 'queryA' })
+  const nameless = openGuard(settings, { ca, resolve: () => Promise.reject(away) })
+  await t.rejects(nameless.ask(named, asked), { code: 'ETIMEOUT', syscall: 'queryA' }, 'the lookup names itself')
 })
 
 t.test('a switch of protocols is an answer like others, also before the request has arrived', async (t) => {

@@ -12,12 +12,14 @@ const MARGIN_SECONDS = 300
 
 /** `invalid_grant` and `invalid_client`, mostly. */
 const REFUSALS = [400, 401]
+/** Google refuses an assertion whose times are off, with `invalid_grant` as well. */
+const CLOCK_SECONDS = 120
 
 const Reply = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() })
 
 /**
  * FCM was not asked: the token service gives no token, or cannot be reached. `isRefused`: because of the service account,
- * such as one whose key was revoked, so that waiting does not help.
+ * such as one whose key was revoked, so that waiting does not help. A clock that is off is not: time servers set it right.
  */
 export class NoAccessToken extends Error {
   override readonly name = 'NoAccessToken'
@@ -56,8 +58,10 @@ export function accessTokens(guard: Guard, account: ServiceAccount, now: () => n
     const answer = await guard.ask(account.token_uri, { method: 'POST', headers, body })
     const reply = answer.status === 200 ? Reply.safeParse(parsed(answer.body)) : undefined
     if (!reply?.success) {
-      const error = new Error(`the token service answered ${answer.status}`)
-      throw new NoAccessToken(error, REFUSALS.includes(answer.status))
+      const isRefusal = REFUSALS.includes(answer.status)
+      const isClockOff = Math.abs(Date.parse(answer.headers.date ?? '') - now()) > CLOCK_SECONDS * 1000
+      const why = isRefusal && isClockOff ? ', and has another time' : ''
+      throw new NoAccessToken(new Error(`the token service answered ${answer.status}${why}`), isRefusal && !isClockOff)
     }
     const { access_token: token, expires_in: lasts } = reply.data
     known = { token, endsAt: now() + (lasts - MARGIN_SECONDS) * 1000 }

@@ -1,4 +1,9 @@
-import { type GuardOptions, openGuard, RefusedAddress } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
+import {
+  type GuardOptions,
+  NoAnswerInTime,
+  openGuard,
+  RefusedAddress,
+} from '../../../../lib/runtime/guarded-http/guarded-http.ts'
 import type { GuardSettings } from '../../../../lib/runtime/guarded-http/settings.ts'
 import { safeMessage } from '../../../../lib/runtime/log-error.ts'
 import { type ChannelDeps, type ChannelPart, notRead, type Outcome } from '../channel.ts'
@@ -69,16 +74,15 @@ function failed(error: unknown, kind: DeviceRow['kind']): Outcome {
   const reason = typeof code === 'string' ? `no answer: ${code}` : safeMessage(error).slice(0, 200)
   // By the schedule: no rest makes a wrong key right.
   if (error instanceof NoAccessToken && error.isRefused) return { is: 'later', wasSent: false, reason }
-  if (error instanceof NoAccessToken || isUnconnected(error)) {
-    return { is: 'later', of: kind === 'fcm' ? 'service' : 'destination', wasSent: false, reason }
-  }
-  // One broken connection does not have all apps wait.
-  return { is: 'later', ...(kind === 'webpush' && { of: 'destination' }), isAnswered: false, reason }
+  const of = kind === 'fcm' ? 'service' : 'destination'
+  if (error instanceof NoAccessToken || isUnconnected(error)) return { is: 'later', of, wasSent: false, reason }
+  // One broken connection does not have all apps wait. A service that does not answer holds each attempt for long.
+  const rests = kind === 'webpush' || error instanceof NoAnswerInTime
+  return { is: 'later', ...(rests && { of }), isAnswered: false, reason }
 }
 
-/** That the name has given no address, or that none of its addresses could be reached. */
+/** That the name has given no address, or that no connection was made to one of its addresses. */
 function isUnconnected(error: unknown): boolean {
-  if (error instanceof AggregateError) return error.errors.every(isUnconnected)
   const { syscall } = error as { syscall?: unknown }
   return typeof syscall === 'string' && (syscall === 'connect' || syscall.startsWith('query'))
 }

@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { importJWK, jwtVerify } from 'jose'
 import t from 'tap'
 import type { Rendered } from '../../../../api/features/notifications/channel.ts'
@@ -326,11 +328,11 @@ t.test('what cannot be reached rests, and what was not sent there is no attempt'
       aDevice(user.id, { kind: 'webpush', address, keys }),
     ),
   )
-  const outcome = (id: string | undefined, of: object = nameless) =>
+  const outcome = (id: string | undefined, of: object = nameless, signal = new AbortController().signal) =>
     pushPart({ settings: hosts, db }, of).channel?.send(
       rendered({ recipient: { userId: user.id, email: null, phoneNumber: null } }),
       { address: id ?? '', attempt: 1 },
-      new AbortController().signal,
+      signal,
     )
   receiver.be(({ path }, response) => {
     if (path === '/token') response.end(JSON.stringify({ access_token: 'at', expires_in: 3600 }))
@@ -340,10 +342,25 @@ t.test('what cannot be reached rests, and what was not sent there is no attempt'
   t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: 'no answer: ETIMEOUT' })
   t.strictSame(await outcome(unknown), { ...unsent, of: 'destination', reason: 'no answer: ETIMEOUT' })
   t.strictSame(await outcome(closed), { ...unsent, of: 'destination', reason: 'no answer: ECONNREFUSED' })
+  // As a proxy does that cannot reach FCM.
+  const proxy = createServer((socket) => socket.resetAndDestroy()).listen(noOne, '127.0.0.1')
+  t.teardown(() => proxy.close())
+  await once(proxy, 'listening')
+  const behindProxy = { ...options, fcmOrigin: `https://127.0.0.1:${noOne}` }
+  t.strictSame(await outcome(app, behindProxy), { ...unsent, of: 'service', reason: 'no answer: ECONNRESET' })
+  t.strictSame(await outcome(closed), { ...unsent, of: 'destination', reason: 'no answer: ECONNRESET' })
   // It may have been sent. One broken connection has no other app wait.
   const unanswered = { is: 'later', isAnswered: false, reason: 'no answer: ECONNRESET' }
   t.strictSame(await outcome(silent), { ...unanswered, of: 'destination' })
   t.strictSame(await outcome(app, options), unanswered)
+  // The time of the request ends, as far as the channel can tell.
+  const late = new AbortController()
+  receiver.be(({ path }, response) => {
+    if (path === '/token') response.end(JSON.stringify({ access_token: 'at', expires_in: 3600 }))
+    else late.abort()
+  })
+  const tooLate = { is: 'later', of: 'service', isAnswered: false, reason: 'no answer within 15 s' }
+  t.strictSame(await outcome(app, options, late.signal), tooLate, 'a service that does not answer rests')
   receiver.be(502)
   const noToken = 'no access token: the token service answered 502'
   t.strictSame(await outcome(app), { ...unsent, of: 'service', reason: noToken })
@@ -404,6 +421,21 @@ t.test('one access token serves all until shortly before its end', async (t) => 
   await t.rejects(source.get(), /answered 502/)
   receiver.be((_, response) => response.end('{"access_token":"t9","expires_in":3600}'))
   t.equal(await source.get(), 't9', 'a failure is not kept')
+})
+
+t.test('a service account is not refused where the clock of the worker is off', async (t) => {
+  let offMs = 0
+  const source = accessTokens(openGuard(receiver.settings, { ca }), account, () => Date.now() + offMs)
+  receiver.be(400)
+  await t.rejects(source.get(), { isRefused: true, message: /answered 400$/ })
+  for (offMs of [-600_000, 600_000]) {
+    await t.rejects(source.get(), { isRefused: false, message: /answered 400, and has another time$/ }, `${offMs} ms`)
+  }
+  receiver.be((_, response) => {
+    response.sendDate = false
+    response.writeHead(400).end()
+  })
+  await t.rejects(source.get(), { isRefused: true, message: /answered 400$/ }, 'a service that names no time')
 })
 
 t.test('a device that the database cannot read gets its message later, and nothing was sent', async (t) => {
