@@ -23,10 +23,10 @@ export async function eraseDevices(tx: Tx, userId: Uuid): Promise<number> {
   return change(tx, sql`delete from ${devices} where user_id = ${userId}`)
 }
 
-/** By which their mails are found in a folder. */
-export async function listMails(tx: Tx, userId: Uuid): Promise<Uuid[]> {
-  const { rows } = await tx.execute<{ id: Uuid }>(sql`select d.id from ${notificationDeliveries} d
-    join ${notifications} n on n.id = d.notification_id where n.user_id = ${userId} and d.channel = 'email'`)
+/** The notifications to the person that have a mail: in a folder, its file has the name of the notification. */
+export async function listMailed(tx: Tx, userId: Uuid): Promise<Uuid[]> {
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`select n.id from ${notifications} n where n.user_id = ${userId}
+    and exists (select from ${notificationDeliveries} d where d.notification_id = n.id and d.channel = 'email')`)
   return rows.map(({ id }) => id)
 }
 

@@ -4,7 +4,7 @@ import { formatId } from '../../../lib/contract/ids.ts'
 import type { Database } from '../../db/db.ts'
 import { type EraseDeps, type Erased, type ErasedPerson, type PersonalPart, step } from '../../personal/part.ts'
 import { ownAddresses } from '../../personal/queries.ts'
-import { eraseDevices, eraseNotifications, erasePreferences, listMails } from './erasure-queries.ts'
+import { eraseDevices, eraseNotifications, erasePreferences, listMailed } from './erasure-queries.ts'
 
 const REASON = { harmless: 'what failed, without values' }
 
@@ -108,11 +108,11 @@ async function removeNotifications({ db, config }: EraseDeps, person: ErasedPers
   return { counts: { notifications, mails } }
 }
 
-/** Installations on one machine keep mails as files, which have the names of their deliveries. */
+/** Installations on one machine keep mails as files, which have the names of their notifications. */
 async function removeMails(db: Database, folder: string, person: ErasedPerson): Promise<number> {
   const [ids, { email }] = await db.read(
     {},
-    async (tx) => [await listMails(tx, person.userId), await ownAddresses(tx, person)] as const,
+    async (tx) => [await listMailed(tx, person.userId), await ownAddresses(tx, person)] as const,
   )
   const theirs = new Set(ids.map((id) => `${formatId('notification', id)}.eml`))
   let removed = 0

@@ -456,8 +456,9 @@ t.test('an erasure leaves what another account with the same addresses has, unti
       `insert into notification_deliveries (id, org_id, notification_id, channel, destination) values ($1, $2, $3, 'email', $4)`,
       [delivery, orgId, notification, email],
     )
-    await writeFile(join(folder, `${formatId('notification', delivery)}.eml`), `To: <${email}>\r\n\r\nHello`)
-    return delivery
+    const mail = `${formatId('notification', notification)}.eml`
+    await writeFile(join(folder, mail), `To: <${email}>\r\n\r\nHello`)
+    return { delivery, mail }
   }
   const ofFirst = await mailTo(first.id)
   const ofSecond = await mailTo(second.id)
@@ -469,9 +470,9 @@ t.test('an erasure leaves what another account with the same addresses has, unti
   const left = async () => ({
     invitations: await idsOf('select id from invitations where id = any($1)', [byMail, byPhone, accepted, answered]),
     deliveries: await idsOf('select id from notification_deliveries where id = any($1)', [
-      ofFirst,
-      ofSecond,
-      ofAddress,
+      ofFirst.delivery,
+      ofSecond.delivery,
+      ofAddress.delivery,
     ]),
     mails: (await readdir(folder)).sort(),
     optouts: (await sql('select from notification_optouts where address_hash = $1', [hash('sha256', email, 'hex')]))
@@ -480,8 +481,8 @@ t.test('an erasure leaves what another account with the same addresses has, unti
   await eraseWhole(deps, await ask(first))
   t.strictSame(await left(), {
     invitations: [byMail, byPhone, accepted].sort(),
-    deliveries: [ofSecond, ofAddress].sort(),
-    mails: [ofSecond, ofAddress].map((id) => `${formatId('notification', id)}.eml`).sort(),
+    deliveries: [ofSecond.delivery, ofAddress.delivery].sort(),
+    mails: [ofSecond.mail, ofAddress.mail].sort(),
     optouts: 1,
   })
   await eraseWhole(deps, await ask(second))
