@@ -4,6 +4,7 @@ import { type SQL, sql } from '../../db/orm.ts'
 import { albumMedia, albums } from '../../db/schema/albums.ts'
 import { comments } from '../../db/schema/comments.ts'
 import { parkedEvents } from '../../db/schema/consumers.ts'
+import { devices } from '../../db/schema/devices.ts'
 import { type EventRow, eventParticipants, events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'
 import { type MediaRow, media } from '../../db/schema/media.ts'
@@ -46,11 +47,16 @@ const ofMessages = (answer: SQL) => sql`(select ${answer} from ${notifications} 
   where n.event_id = e.id and n.purge_at = e.purge_notice_for and n.purge_notice = ${sql.raw(String(LAST_NOTICE))})`
 /** One of several owners who was told is enough. What was refused, or is not wanted, is not waited for. */
 const isUnderWay = sql`bool_or(d.state in ('pending', 'sending')) and not bool_or(d.state in ('sent', 'uncertain'))`
-const lastSent = (channel: 'email' | 'push') => sql`(select max(o.updated_at) from ${notificationDeliveries} o
-  where o.channel = ${sql.raw(`'${channel}'`)} and o.state = 'sent')`
-/** The receiver has refused the message for the time being, while others got theirs by the same channel: it is no outage. */
+const sentSince = (channel: 'email' | 'push') => sql`from ${notificationDeliveries} o
+  where o.channel = ${sql.raw(`'${channel}'`)} and o.state = 'sent' and o.updated_at > n.created_at`
+/** Apps have a push service of their own. So many messages at most are looked at, as none may be to a device of the same kind. */
+const isPushedSince = sql`exists (select from ${devices} own
+  join (select o.destination ${sentSince('push')} order by o.updated_at desc limit 1000) o on true
+  join ${devices} other on other.id = o.destination::uuid and other.kind = own.kind
+  where own.id = case d.channel when 'push' then d.destination::uuid end)`
+/** The receiver has refused the message for the time being, while others got theirs the same way: it is no outage. */
 const isRefusedForNow = sql`(d.state = 'pending' and d.attempts > 0
-  and coalesce(n.created_at < case d.channel when 'email' then ${lastSent('email')} else ${lastSent('push')} end, false))`
+  and case d.channel when 'email' then exists (select ${sentSince('email')}) else ${isPushedSince} end)`
 /** Of what is under way. The inner condition keeps Postgres from reading all that was sent for others. */
 const areRefusedForNow = (when: SQL) =>
   sql`bool_and(case when ${when} then ${isRefusedForNow} else false end) filter (where d.state in ('pending', 'sending'))`

@@ -215,13 +215,13 @@ t.test('what was confirmed once is purged after its notices, without another que
 })
 
 /** A delivery of each notification of the event that has none by the channel, or of that to one person. */
-const deliver = (event: Uuid, channel: string, state: string, o: { attempts?: number; to?: Uuid } = {}) =>
+const deliver = (event: Uuid, channel: string, state: string, o: { attempts?: number; to?: Uuid; at?: string } = {}) =>
   sql(
     `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state, attempts)
-     select gen_random_uuid(), org_id, id, $2, 'there', $3, $4 from notifications n
+     select gen_random_uuid(), org_id, id, $2, $6, $3, $4 from notifications n
      where event_id = $1 and user_id = coalesce($5, user_id)
        and not exists (select from notification_deliveries d where d.notification_id = n.id and d.channel = $2)`,
-    [event, channel, state, o.attempts ?? 0, o.to ?? null],
+    [event, channel, state, o.attempts ?? 0, o.to ?? null, o.at ?? 'there'],
   )
 
 t.test('a purge waits for a last notice that has not left, and the owner is told again', async (t) => {
@@ -274,15 +274,15 @@ t.test('of several owners who are told one is enough, whatever becomes of the ma
   t.match(await carry(), { purged: 1 })
 })
 
-/** As if a mail about something else had left now. */
-async function somethingElseIsSent(): Promise<void> {
+/** As if a mail, or a message to this device, about something else had left now. */
+async function somethingElseIsSent(device?: Uuid): Promise<void> {
   const other = await made.anEvent({ archived: 1 })
   await sql(
     `insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
      values ($1, $2, 'EventPurgeSoon.v1', $3, $4, 1, now())`,
     [newUuid(), org, other, user],
   )
-  await deliver(other, 'email', 'sent')
+  await (device ? deliver(other, 'push', 'sent', { at: device }) : deliver(other, 'email', 'sent'))
 }
 const refused = async () => (await sql('select purge_notices_refused as n from events')).map(({ n }) => n).sort()
 
@@ -327,6 +327,30 @@ for (const [why, attempts, isSent] of [
     t.equal(await db.read({}, countRefusedNotices), 0)
   })
 }
+
+async function aDevice(kind: 'fcm' | 'webpush'): Promise<Uuid> {
+  const id = newUuid()
+  await sql(`insert into devices (id, user_id, kind, address, p256dh, auth) values ($1, $2, $3, $4, $5, $5)`, [
+    ...[id, user, kind, `https://push.example/${id}`, kind === 'webpush' ? 'key' : null],
+  ])
+  return id
+}
+
+t.test('messages to browsers do not tell that the push service of apps works', async (t) => {
+  const [app, browser] = [await aDevice('fcm'), await aDevice('webpush')]
+  const event = await anEvent(-400)
+  await give()
+  await deliver(event, 'push', 'pending', { attempts: 2, at: app })
+  await somethingElseIsSent(browser)
+  await later(8)
+  await give()
+  t.strictSame(await refused(), [0, 0])
+  await deliver(event, 'push', 'pending', { attempts: 2, at: app })
+  await somethingElseIsSent(await aDevice('fcm'))
+  await later(16)
+  await give()
+  t.strictSame(await refused(), [0, 0, 1])
+})
 
 t.test('notices to another one count anew', async (t) => {
   const [owner, next] = [await made.aPerson(), await made.aPerson()]
