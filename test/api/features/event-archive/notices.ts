@@ -328,6 +328,59 @@ for (const [why, attempts, isSent] of [
   })
 }
 
+t.test('a device that cannot be reached does not keep a full mailbox from counting', async (t) => {
+  const event = await anEvent(-400)
+  const unreachable = newUuid()
+  await sql(
+    `insert into notification_pauses (channel, receiver, failures, paused_until) values ('push', $1, 9, now() + interval '1 hour')`,
+    [unreachable],
+  )
+  t.teardown(() => sql('delete from notification_pauses'))
+  for (let week = 0; week < 4; week++) {
+    await later(8 * week)
+    t.match(await carry(), { purged: 0 })
+    t.equal(await give(), 1)
+    t.strictSame(await refused(), [...Array(week).fill(0), week])
+    await deliver(event, 'email', 'pending', { attempts: 2 })
+    await deliver(event, 'push', 'pending', { at: unreachable })
+    await somethingElseIsSent()
+  }
+  await later(8 * 4)
+  await sql(`update notification_deliveries set destination = 'other' where destination = $1`, [unreachable])
+  t.match(await carry(), { purged: 0 }, 'another device may be reached')
+  await sql(`update notification_deliveries set destination = $1 where destination = 'other'`, [unreachable])
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('a device that cannot be reached is waited for where nothing was refused', async (t) => {
+  const event = await anEvent(-400)
+  await sql(
+    `insert into notification_pauses (channel, receiver, failures, paused_until) values ('push', 'there', 9, now())`,
+  )
+  t.teardown(() => sql('delete from notification_pauses'))
+  for (let week = 0; week < 6; week++) {
+    await later(8 * week)
+    t.match(await carry(), { purged: 0 })
+    t.equal(await give(), 1)
+    await deliver(event, 'push', 'pending')
+    await somethingElseIsSent()
+  }
+  t.equal(await db.read({}, countRefusedNotices), 0)
+})
+
+t.test('a mailbox that is being asked again when the next notice is given counts as before', async (t) => {
+  const event = await anEvent(-400)
+  for (const attempts of [2, 1]) {
+    await give()
+    await deliver(event, 'email', 'sending', { attempts, at: `sending ${attempts}` })
+    await somethingElseIsSent()
+    await later(attempts === 2 ? 8 : 16)
+    await give()
+    const [row] = await sql('select purge_notices_refused as n from events where id = $1', [event])
+    t.strictSame(row, { n: attempts - 1 })
+  }
+})
+
 async function aDevice(kind: 'fcm' | 'webpush'): Promise<Uuid> {
   const id = newUuid()
   await sql(`insert into devices (id, user_id, kind, address, p256dh, auth) values ($1, $2, $3, $4, $5, $5)`, [
