@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import type { Tx } from '../../../../api/db/db.ts'
 import { eventArchive } from '../../../../api/features/event-archive/archive-target.ts'
 import {
   FIRST_NOTICE,
@@ -86,7 +87,7 @@ const carry = (change: Partial<RetentionRun> = {}) =>
 const announce = () => giveNotices({ db, log: base.log }, signal)
 const publish = () => sql('update outbox set published_at = now() where published_at is null')
 /** The consumer of notifications handles what was announced last of these events, or of all. There is no channel. */
-async function handle(event?: Uuid): Promise<void> {
+async function handle(event?: Uuid, prepare: (tx: Tx) => Promise<unknown> = async () => {}): Promise<void> {
   const rows = await sql(
     `select distinct on (aggregate_id) aggregate_id as event_id, payload from outbox
      where type = 'EventPurgeSoon' and aggregate_id = coalesce($1, aggregate_id) order by aggregate_id, created_at desc`,
@@ -96,7 +97,10 @@ async function handle(event?: Uuid): Promise<void> {
     ...{ id: newUuid(), type: 'EventPurgeSoon', orgId: org, at: new Date(), aggregateVersion: 1 },
     payload: { event_id, org_id: org, notice, purge_at },
   })) as ReceivedEvent[]
-  await db.inTransaction({}, (tx) => notificationConsumer([], () => {}).handle(tx, events))
+  await db.inTransaction({}, async (tx) => {
+    await prepare(tx)
+    await notificationConsumer([], () => {}).handle(tx, events)
+  })
 }
 /** The notices are announced, published and handled. */
 async function give(): Promise<number> {
@@ -437,6 +441,22 @@ t.test('a purge waits for a last notice that is published and not handled, and t
   t.match(await carry(), { purged: 0 }, 'seven days after the notice that was heard')
   await later(16)
   t.match(await carry(), { purged: 1 })
+})
+
+t.test('the consumer does not wait for what refers to the event', async (t) => {
+  const event = await anEvent(-400)
+  await announce()
+  const other = await admin.connect()
+  try {
+    await other.query('begin')
+    await other.query('select from events where id = $1 for key share', [event])
+    await handle(event, (tx) => tx.execute(`set local lock_timeout = '1s'`))
+  } finally {
+    await other.query('rollback')
+    other.release()
+  }
+  const [row] = await sql('select purge_notice_unhandled as unhandled from events where id = $1', [event])
+  t.strictSame(row, { unhandled: false })
 })
 
 t.test('a notice of before, or the first one, does not stand for the last one', async (t) => {
