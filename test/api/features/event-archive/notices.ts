@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import type { Tx } from '../../../../api/db/db.ts'
+import { sql as orm } from '../../../../api/db/orm.ts'
 import { eventArchive } from '../../../../api/features/event-archive/archive-target.ts'
 import {
   FIRST_NOTICE,
@@ -14,6 +15,7 @@ import {
 } from '../../../../api/features/event-archive/notice-plan.ts'
 import { countRefusedNotices } from '../../../../api/features/event-archive/notice-queries.ts'
 import { giveNotices } from '../../../../api/features/event-archive/notices.ts'
+import { isTurnedAway } from '../../../../api/features/event-archive/queries.ts'
 import { notificationConsumer } from '../../../../api/features/notifications/consumer.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
@@ -22,6 +24,7 @@ import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { archiveWorld } from '../../../support/archived-events.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
+import { insertMany } from '../../../support/explain.ts'
 import { aRun, shiftClock } from '../../../support/retention.ts'
 
 /** The owner of an archived event is told before it is purged, and it is purged only then. */
@@ -407,6 +410,24 @@ t.test('messages to browsers do not tell that the push service of apps works', a
   await later(16)
   await give()
   t.strictSame(await refused(), [0, 0, 1])
+})
+
+t.test('whether others got their messages is found by an index of what each channel has sent', async (t) => {
+  t.teardown(() => sql('delete from notification_deliveries'))
+  await insertMany(
+    database,
+    `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state)
+     select gen_random_uuid(), $1, gen_random_uuid(), 'email', 'there', 'sent' from generate_series(1, 5000)`,
+    [org],
+  )
+  await sql('analyze notification_deliveries')
+  const { rows } = await db.inTransaction({}, async (tx) => {
+    await tx.execute(orm`set local enable_seqscan = off`)
+    return tx.execute<{ 'QUERY PLAN': string }>(orm`explain select ${isTurnedAway} from events e`)
+  })
+  const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
+  for (const channel of ['email', 'push'])
+    t.match(plan, new RegExp(`notification_deliveries_sent.*\\n *Index Cond: \\(\\(channel = '${channel}'`))
 })
 
 t.test('notices to another one count anew', async (t) => {
