@@ -1,7 +1,7 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { and, eq, inArray, type SQL, sql } from '../db/orm.ts'
-import { type ErasedKind, erasureLedger, erasureResources, erasures } from '../db/schema/erasures.ts'
+import { type ErasedKind, erasureLedger, erasureResources, erasureSteps, erasures } from '../db/schema/erasures.ts'
 import { users } from '../db/schema/users.ts'
 import type { ErasedPerson } from './part.ts'
 
@@ -43,14 +43,17 @@ export async function resourcesOf(tx: Tx, erasureId: Uuid, kinds?: readonly Eras
 /**
  * The addresses of an erased person that are no one else's; null for others. Addresses are not unique, so a row that has only
  * an address may be about any of its accounts: it goes with the last one that is erased. An account that is closed for its own
- * erasure counts as long as a hold keeps what it has.
+ * erasure counts as long as a hold keeps this step of it from running: one that has run does not run again, and so leaves what is
+ * left to the other.
  */
 export async function ownAddresses(
   tx: Tx,
   { userId, email, phoneNumber }: Pick<ErasedPerson, 'userId' | 'email' | 'phoneNumber'>,
+  step: string,
 ): Promise<Pick<ErasedPerson, 'email' | 'phoneNumber'>> {
   const isKept = sql`u.id <> ${userId} and (u.closed_at is null
-    or exists (select from ${erasures} e where e.user_id = u.id and e.held_since is not null))`
+    or exists (select from ${erasures} e where e.user_id = u.id and e.held_since is not null
+      and not exists (select from ${erasureSteps} s where s.erasure_id = e.id and s.step = ${step} and s.state = 'done')))`
   const { rows } = await tx.execute<{ mail: boolean; phone: boolean }>(sql`select
     exists (select from ${users} u where lower(u.email) = ${email}::text and ${isKept}) as mail,
     exists (select from ${users} u where u.phone_number = ${phoneNumber}::text and ${isKept}) as phone`)

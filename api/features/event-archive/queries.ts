@@ -4,10 +4,11 @@ import { type SQL, sql } from '../../db/orm.ts'
 import { albumMedia, albums } from '../../db/schema/albums.ts'
 import { comments } from '../../db/schema/comments.ts'
 import { parkedEvents } from '../../db/schema/consumers.ts'
+import { devices } from '../../db/schema/devices.ts'
 import { type EventRow, eventParticipants, events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'
 import { type MediaRow, media } from '../../db/schema/media.ts'
-import { notificationDeliveries, notifications } from '../../db/schema/notifications.ts'
+import { notificationDeliveries, notificationPauses, notifications } from '../../db/schema/notifications.ts'
 import { memberships, organizations } from '../../db/schema/organizations.ts'
 import { outbox } from '../../db/schema/outbox.ts'
 import { reactions } from '../../db/schema/reactions.ts'
@@ -46,16 +47,33 @@ const ofMessages = (answer: SQL) => sql`(select ${answer} from ${notifications} 
   where n.event_id = e.id and n.purge_at = e.purge_notice_for and n.purge_notice = ${sql.raw(String(LAST_NOTICE))})`
 /** One of several owners who was told is enough. What was refused, or is not wanted, is not waited for. */
 const isUnderWay = sql`bool_or(d.state in ('pending', 'sending')) and not bool_or(d.state in ('sent', 'uncertain'))`
-const lastSent = (channel: 'email' | 'push') => sql`(select max(o.updated_at) from ${notificationDeliveries} o
-  where o.channel = ${sql.raw(`'${channel}'`)} and o.state = 'sent')`
-/** The receiver has refused the message for the time being, while others got theirs by the same channel: it is no outage. */
-const isRefusedForNow = sql`(d.state = 'pending' and d.attempts > 0
-  and coalesce(n.created_at < case d.channel when 'email' then ${lastSent('email')} else ${lastSent('push')} end, false))`
-/** Of what is under way. The inner condition keeps Postgres from reading all that was sent for others. */
-const areRefusedForNow = (when: SQL) =>
-  sql`bool_and(case when ${when} then ${isRefusedForNow} else false end) filter (where d.state in ('pending', 'sending'))`
-/** Whether all messages of the last notice of the event `e` are refused for the time being. */
+const sentSince = (channel: 'email' | 'push') => sql`from ${notificationDeliveries} o
+  where o.channel = ${sql.raw(`'${channel}'`)} and o.state = 'sent' and o.updated_at > n.created_at`
+/** Apps have a push service of their own. So many messages at most are looked at, as none may be to a device of the same kind. */
+const isPushedSince = sql`exists (select from ${devices} own
+  join (select o.destination ${sentSince('push')} order by o.updated_at desc limit 1000) o on true
+  join ${devices} other on other.id = o.destination::uuid and other.kind = own.kind
+  where own.id = case d.channel when 'push' then d.destination::uuid end)`
+/** How many attempts have ended and count. */
+const tried = sql`(d.attempts - case d.state when 'sending' then 1 else 0 end)`
+/** The receiver has refused the message for the time being, while others got theirs the same way: it is no outage. */
+const isRefusedForNow = sql`(${tried} > 0
+  and case d.channel when 'email' then exists (select ${sentSince('email')}) else ${isPushedSince} end)`
+/** The receiver could never be reached, and rests alone: not with a service that others share. */
+const isUnreachable = sql`(${tried} = 0 and exists (select from ${notificationPauses} p
+  where p.channel = d.channel and p.receiver = d.destination))`
+/**
+ * Of what is under way, without what cannot be reached: that neither counts as refused nor keeps the others from it. The inner
+ * condition keeps Postgres from reading what was sent for others.
+ */
+const areRefusedForNow = (when: SQL) => sql`coalesce(bool_and(case when not ${when} then false
+  when ${isRefusedForNow} then true when not ${isUnreachable} then false end) filter (where d.state in ('pending', 'sending')), false)`
+/** Whether all messages of the last notice of the event `e` are refused for the time being. What is being sent was, if it was tried before. */
 export const isTurnedAway = sql<boolean>`coalesce(${ofMessages(sql`${isUnderWay} and ${areRefusedForNow(sql`true`)}`)}, false)`
+/** The same, as far as a purge goes by it: what is being sent may arrive this time. */
+const areRefusedForGood = areRefusedForNow(
+  sql`(d.state = 'pending' and e.purge_notices_refused + 1 >= ${sql.raw(String(MAX_REFUSED))})`,
+)
 
 /**
  * Whether the last notice of the event `e` is still on its way: it is not handled, or no message to a person has left, and none
@@ -67,7 +85,7 @@ export const isUnheard = sql<boolean>`coalesce(
   (select true from ${outbox} o where o.aggregate_id = e.id and o.published_at is null and o.type = 'EventPurgeSoon' limit 1),
   (select true from ${parkedEvents} p where p.consumer = 'notifications' and p.aggregate_id = e.id
     and p.event->>'type' = 'EventPurgeSoon' limit 1),
-  ${ofMessages(sql`${isUnderWay} and not ${areRefusedForNow(sql`e.purge_notices_refused + 1 >= ${sql.raw(String(MAX_REFUSED))}`)}`)},
+  ${ofMessages(sql`${isUnderWay} and not ${areRefusedForGood}`)},
   false)`
 
 /** Whom a notice of the purge of the event `e` goes to: its owner while a member, otherwise, as null, the owners of the organization. */

@@ -6,13 +6,15 @@ import { invitations } from '../../db/schema/invitations.ts'
 import type { ErasedPerson } from '../../personal/part.ts'
 import { change, changeAll, ownAddresses, recordResources, successorIn } from '../../personal/queries.ts'
 
+export const RECEIVED_STEP = 'invitations.received'
+
 /**
  * Invitations to the person, in every form of address, and those that the person answered. Those to an address that another
  * account has, too, are the other's. Locks before it deletes.
  */
 export async function eraseReceived(tx: Tx, person: ErasedPerson): Promise<number> {
   const { erasureId, userId } = person
-  const { email, phoneNumber } = await ownAddresses(tx, person)
+  const { email, phoneNumber } = await ownAddresses(tx, person, RECEIVED_STEP)
   const { rows } = await tx.execute<{ id: Uuid }>(sql`select id from ${invitations}
     where user_id = ${userId} or responded_by = ${userId} or email = ${email}::text or phone_number = ${phoneNumber}::text
     order by id for update`)

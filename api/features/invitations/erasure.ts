@@ -1,5 +1,5 @@
 import { type PersonalPart, step } from '../../personal/part.ts'
-import { eraseMessages, eraseReceived, passInvitations } from './erasure-queries.ts'
+import { eraseMessages, eraseReceived, passInvitations, RECEIVED_STEP } from './erasure-queries.ts'
 
 export const invitationsPart: PersonalPart = {
   personal: {
@@ -32,7 +32,7 @@ export const invitationsPart: PersonalPart = {
       run: async ({ db }, { userId }) => ({ invitations_passed_on: await passInvitations(db, userId) }),
     }),
     step({
-      name: 'invitations.received',
+      name: RECEIVED_STEP,
       phase: 'texts',
       does: 'invitations to the person, by account, or by an e-mail address or phone number that no other account has, are deleted with the answers',
       run: ({ db }, person) =>

@@ -16,7 +16,8 @@ export type Outcome =
    * Temporary: retried by the schedule of the channel. `of` names what refused where that is not this message alone: all
    * deliveries of the destination, or of the service behind it (`ChannelPart.services`), wait. With `of` and
    * `wasSent: false`, what it names could not be reached: the attempt does not count. `isAnswered: false` is no sign that
-   * the receiver works: its pause goes on.
+   * the receiver works: its pause goes on. `isOurs`: the configuration of this installation is wrong, such as a key, which says
+   * nothing of the receiver.
    */
   | {
       is: 'later'
@@ -24,6 +25,7 @@ export type Outcome =
       of?: 'destination' | 'service'
       wasSent?: false
       isAnswered?: false
+      isOurs?: true
       reason: string
     }
   /** Final for this destination. */

@@ -14,6 +14,9 @@ import { webhooks } from '../../db/schema/webhooks.ts'
 import type { ErasedPerson } from '../../personal/part.ts'
 import { change, ownAddresses } from '../../personal/queries.ts'
 
+export const MESSAGES_STEP = 'notifications.messages'
+export const PREFERENCES_STEP = 'notifications.preferences'
+
 type Told = Pick<ErasedPerson, 'userId' | 'email' | 'phoneNumber'>
 
 /** Closing the account deleted those that were registered before. */
@@ -23,10 +26,10 @@ export async function eraseDevices(tx: Tx, userId: Uuid): Promise<number> {
   return change(tx, sql`delete from ${devices} where user_id = ${userId}`)
 }
 
-/** By which their mails are found in a folder. */
-export async function listMails(tx: Tx, userId: Uuid): Promise<Uuid[]> {
-  const { rows } = await tx.execute<{ id: Uuid }>(sql`select d.id from ${notificationDeliveries} d
-    join ${notifications} n on n.id = d.notification_id where n.user_id = ${userId} and d.channel = 'email'`)
+/** The notifications to the person that have a mail: in a folder, its file has the name of the notification. */
+export async function listMailed(tx: Tx, userId: Uuid): Promise<Uuid[]> {
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`select n.id from ${notifications} n where n.user_id = ${userId}
+    and exists (select from ${notificationDeliveries} d where d.notification_id = n.id and d.channel = 'email')`)
   return rows.map(({ id }) => id)
 }
 
@@ -37,7 +40,7 @@ export async function listMails(tx: Tx, userId: Uuid): Promise<Uuid[]> {
  */
 export async function eraseNotifications(tx: Tx, person: Told): Promise<number> {
   const { userId } = person
-  const { email, phoneNumber } = await ownAddresses(tx, person)
+  const { email, phoneNumber } = await ownAddresses(tx, person, MESSAGES_STEP)
   await tx.execute(sql`update ${webhooks} set last_answer = null where last_answer is not null`)
   await tx.execute(sql`delete from ${notificationDeliveries} d where d.channel = 'email' and d.destination = ${email}::text
     and not exists (select from ${notifications} n where n.id = d.notification_id and n.user_id <> ${userId})`)
@@ -49,7 +52,7 @@ export async function eraseNotifications(tx: Tx, person: Told): Promise<number> 
 }
 
 export async function erasePreferences(tx: Tx, person: Told): Promise<number> {
-  const { email } = await ownAddresses(tx, person)
+  const { email } = await ownAddresses(tx, person, PREFERENCES_STEP)
   const addressHash = email === null ? null : hash('sha256', email, 'hex')
   const optouts = await change(tx, sql`delete from ${notificationOptouts} where address_hash = ${addressHash}::text`)
   return optouts + (await change(tx, sql`delete from ${notificationPreferences} where user_id = ${person.userId}`))

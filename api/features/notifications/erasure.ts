@@ -4,7 +4,14 @@ import { formatId } from '../../../lib/contract/ids.ts'
 import type { Database } from '../../db/db.ts'
 import { type EraseDeps, type Erased, type ErasedPerson, type PersonalPart, step } from '../../personal/part.ts'
 import { ownAddresses } from '../../personal/queries.ts'
-import { eraseDevices, eraseNotifications, erasePreferences, listMails } from './erasure-queries.ts'
+import {
+  eraseDevices,
+  eraseNotifications,
+  erasePreferences,
+  listMailed,
+  MESSAGES_STEP,
+  PREFERENCES_STEP,
+} from './erasure-queries.ts'
 
 const REASON = { harmless: 'what failed, without values' }
 
@@ -85,14 +92,14 @@ export const notificationsPart: PersonalPart = {
       run: ({ db }, { userId }) => db.inTransaction({}, async (tx) => ({ devices: await eraseDevices(tx, userId) })),
     }),
     {
-      name: 'notifications.messages',
+      name: MESSAGES_STEP,
       // Before what they are about, with which they would go unseen.
       phase: 'composites',
       does: 'notifications of the person are deleted, with their deliveries by mail, push and webhook, and mails in a folder',
       run: removeNotifications,
     },
     step({
-      name: 'notifications.preferences',
+      name: PREFERENCES_STEP,
       phase: 'texts',
       does: 'what the person wanted to be told of is deleted, also opt-outs of the address if no other account has it',
       run: ({ db }, person) =>
@@ -108,11 +115,11 @@ async function removeNotifications({ db, config }: EraseDeps, person: ErasedPers
   return { counts: { notifications, mails } }
 }
 
-/** Installations on one machine keep mails as files, which have the names of their deliveries. */
+/** Installations on one machine keep mails as files, which have the names of their notifications. */
 async function removeMails(db: Database, folder: string, person: ErasedPerson): Promise<number> {
   const [ids, { email }] = await db.read(
     {},
-    async (tx) => [await listMails(tx, person.userId), await ownAddresses(tx, person)] as const,
+    async (tx) => [await listMailed(tx, person.userId), await ownAddresses(tx, person, MESSAGES_STEP)] as const,
   )
   const theirs = new Set(ids.map((id) => `${formatId('notification', id)}.eml`))
   let removed = 0

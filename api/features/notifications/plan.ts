@@ -37,6 +37,8 @@ export interface Next {
 
 /** Before the one repetition of an attempt that may not be repeated more often: a slow server has answered by then. */
 export const REPEAT_SECONDS = 60
+/** Before the next attempt of a message that a purge waits for, where the last one does not count, and so no schedule goes on. */
+const UNASKED_SECONDS = 900
 /** A receiver that asks for more patience than this is asked again nevertheless. */
 const MAX_PATIENCE_SECONDS = 3600
 
@@ -73,21 +75,34 @@ export function nextOf(outcome: Outcome, attempt: Attempt): Next {
     }
     case 'paused':
       return { ...stays, state: 'pending', attempts: attempts - 1, pausesChannel: true, endsPauses: false }
-    case 'later': {
-      const askedSeconds = Math.min(outcome.afterSeconds ?? 0, MAX_PATIENCE_SECONDS)
-      if (outcome.of !== undefined && outcome.wasSent === false) {
-        // What could not be reached rests, up to a quarter of an hour. An outage of hours must not use up the schedule.
-        const rests = { ...stays, attempts: attempts - 1, askedSeconds, pauses: outcome.of, endsPauses: false }
-        return { ...rests, state: 'pending', afterSeconds: Math.max(attempt.schedule[0] ?? 0, askedSeconds) }
-      }
-      // What was not sent, or not answered, says nothing of the receiver.
-      const endsPauses = outcome.of === undefined && outcome.wasSent !== false && outcome.isAnswered !== false
-      const next = byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses })
-      const lastStep = attempt.schedule.at(-1)
-      if (!attempt.isAwaited || next.state !== 'failed' || lastStep === undefined) return next
-      return { ...next, state: 'pending', afterSeconds: Math.max(lastStep, askedSeconds) }
-    }
+    case 'later':
+      return nextOfLater(outcome, attempt, stays)
   }
+}
+
+function nextOfLater(outcome: Outcome & { is: 'later' }, attempt: Attempt, stays: Omit<Next, 'state'>): Next {
+  const askedSeconds = Math.min(outcome.afterSeconds ?? 0, MAX_PATIENCE_SECONDS)
+  const unasked = {
+    ...stays,
+    state: 'pending' as const,
+    attempts: attempt.attempts - 1,
+    askedSeconds,
+    endsPauses: false,
+  }
+  if (outcome.of !== undefined && outcome.wasSent === false) {
+    // What could not be reached rests, up to a quarter of an hour. An outage of hours must not use up the schedule.
+    return { ...unasked, pauses: outcome.of, afterSeconds: Math.max(attempt.schedule[0] ?? 0, askedSeconds) }
+  }
+  // A purge would take an attempt that counts for a refusal by the receiver, which was not asked.
+  if (attempt.isAwaited && (outcome.wasSent === false || outcome.isOurs)) {
+    return { ...unasked, pauses: outcome.of, afterSeconds: Math.max(UNASKED_SECONDS, askedSeconds) }
+  }
+  // What was not sent, or not answered, says nothing of the receiver.
+  const endsPauses = outcome.of === undefined && outcome.wasSent !== false && outcome.isAnswered !== false
+  const next = byScheduleOf(attempt, { ...stays, askedSeconds, pauses: outcome.of, endsPauses })
+  const lastStep = attempt.schedule.at(-1)
+  if (!attempt.isAwaited || next.state !== 'failed' || lastStep === undefined) return next
+  return { ...next, state: 'pending', afterSeconds: Math.max(lastStep, askedSeconds) }
 }
 
 /** The next attempt of the schedule, or the end behind its last one. */

@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
-import { and, eq, gte, sql } from '../../db/orm.ts'
+import { and, eq, gte, isNull, sql } from '../../db/orm.ts'
 import {
   type NotificationRow,
   notificationOptouts,
@@ -53,14 +53,18 @@ export async function saveUnsubscription(tx: Tx, { template, who }: Unsubscripti
   else await tx.insert(o).values({ addressHash, template }).onConflictDoNothing()
 }
 
-/** Whether the account of the recipient was closed since: nothing more goes to who asked to be erased. */
+/**
+ * Whether the account of the recipient was closed since: nothing more goes to who asked to be erased. Addresses are not unique:
+ * what goes to an address is as well for an open account that has it.
+ */
 export async function isOfClosedAccount(
   tx: Tx,
   { userId, createdAt }: Pick<NotificationRow, 'userId' | 'createdAt'>,
   destination: string,
 ): Promise<boolean> {
   const recipient = userId === null ? eq(sql`lower(${users.email})`, destination) : eq(users.id, userId)
-  return (await tx.$count(users, and(recipient, gte(users.closedAt, createdAt)))) > 0
+  const isClosed = (await tx.$count(users, and(recipient, gte(users.closedAt, createdAt)))) > 0
+  return isClosed && (await tx.$count(users, and(recipient, isNull(users.closedAt)))) === 0
 }
 
 /** Whether the recipient wants nothing of this template through this channel, at this destination. */

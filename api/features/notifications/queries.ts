@@ -82,7 +82,7 @@ const PURGE_NOTICES = { first: 1, last: 2 } as const
 
 /**
  * Purges wait for these last notices no longer than for their deliveries. Also where no one is there to be told. In order of id,
- * as others lock several events.
+ * as others lock several events, and without the keys: who inserts what refers to an event is not waited for.
  */
 async function markHandled(tx: Tx, due: readonly DuePurge[]): Promise<void> {
   const last = due.filter(({ notice }) => notice === 'last')
@@ -91,7 +91,7 @@ async function markHandled(tx: Tx, due: readonly DuePurge[]): Promise<void> {
     select e.id from ${events} e join unnest(${sql.param(last.map((one) => one.eventId))}::uuid[],
         ${sql.param(last.map((one) => one.purgeAt))}::timestamptz[]) as given (event_id, purge_at)
       on e.id = given.event_id and e.purge_notice_for = given.purge_at
-    where e.purge_notice_unhandled order by e.id for update of e))`)
+    where e.purge_notice_unhandled order by e.id for no key update of e))`)
 }
 
 /** Whether the member `m` is told of the purge of the event `e`. */

@@ -3,7 +3,7 @@ import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { databaseBefore } from '../../support/older-database.ts'
 
 /** Last notices that were given before the database said whether the consumer of notifications has handled them. */
-const { admin, finish } = await databaseBefore(t, '0125_notices_that_wait.sql')
+const { admin, finish } = await databaseBefore(t, '0127_unheard_notices_of_before.sql')
 const [org, user] = [newUuid(), newUuid()]
 await admin.query(`insert into organizations (id, name) values ($1, 'One')`, [org])
 await admin.query(`insert into users (id, issuer, subject) values ($1, 'i', 's')`, [user])

@@ -63,7 +63,8 @@ export function outcomeOf(status: number, body: unknown, afterSeconds: number | 
   if (status === 400 && isTokenWrong) return { is: 'gone', reason }
   // 401 after a new access token: the key is wrong. Not the whole channel rests, which has browsers as well.
   if (status === 401 || status === 429 || status >= 500) {
-    return { is: 'later', of: 'service', reason, ...(afterSeconds !== undefined && { afterSeconds }) }
+    const isOurs = status === 401 && { isOurs: true as const }
+    return { is: 'later', of: 'service', reason, ...isOurs, ...(afterSeconds !== undefined && { afterSeconds }) }
   }
   return { is: 'refused', reason }
 }

@@ -57,7 +57,7 @@ export function outcomeOf(status: number, afterSeconds: number | undefined, hasO
   }
   if (status === 403 && hasOtherKey) return { is: 'gone', reason: `${reason}: it was registered for another VAPID key` }
   // With the same key, the clock or the configuration of this installation is wrong: no device is dropped.
-  if (status === 401 || status === 403) return { is: 'later', reason }
+  if (status === 401 || status === 403) return { is: 'later', isOurs: true, reason }
   // 413 is a mistake of ours; a redirect is not followed.
   return { is: 'refused', reason }
 }

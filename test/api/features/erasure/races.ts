@@ -519,8 +519,9 @@ t.test('an erasure leaves what another account with the same addresses has, unti
       `insert into notification_deliveries (id, org_id, notification_id, channel, destination) values ($1, $2, $3, 'email', $4)`,
       [delivery, orgId, notification, email],
     )
-    await writeFile(join(folder, `${formatId('notification', delivery)}.eml`), `To: <${email}>\r\n\r\nHello`)
-    return delivery
+    const mail = `${formatId('notification', notification)}.eml`
+    await writeFile(join(folder, mail), `To: <${email}>\r\n\r\nHello`)
+    return { delivery, mail }
   }
   const ofFirst = await mailTo(first.id)
   const ofSecond = await mailTo(second.id)
@@ -532,9 +533,9 @@ t.test('an erasure leaves what another account with the same addresses has, unti
   const left = async () => ({
     invitations: await idsOf('select id from invitations where id = any($1)', [byMail, byPhone, accepted, answered]),
     deliveries: await idsOf('select id from notification_deliveries where id = any($1)', [
-      ofFirst,
-      ofSecond,
-      ofAddress,
+      ofFirst.delivery,
+      ofSecond.delivery,
+      ofAddress.delivery,
     ]),
     mails: (await readdir(folder)).sort(),
     optouts: (await sql('select from notification_optouts where address_hash = $1', [hash('sha256', email, 'hex')]))
@@ -543,8 +544,8 @@ t.test('an erasure leaves what another account with the same addresses has, unti
   await eraseWhole(deps, await ask(first))
   t.strictSame(await left(), {
     invitations: [byMail, byPhone, accepted].sort(),
-    deliveries: [ofSecond, ofAddress].sort(),
-    mails: [ofSecond, ofAddress].map((id) => `${formatId('notification', id)}.eml`).sort(),
+    deliveries: [ofSecond.delivery, ofAddress.delivery].sort(),
+    mails: [ofSecond.mail, ofAddress.mail].sort(),
     optouts: 1,
   })
   await eraseWhole(deps, await ask(second))
@@ -589,3 +590,55 @@ t.test('an erasure leaves the invitations to an address that a closed account un
   await finish(waiting)
   t.equal(await invited(), 0)
 })
+
+t.test(
+  'an erasure takes what a closed account left to it by a step that has run, also under a hold since',
+  async (t) => {
+    const [person, held] = [await aMember(), await aMember()]
+    const email = `${newUuid()}@example.org`
+    await sql('update users set email = $1 where id = any($2)', [email, [person.id, held.id]])
+    const event = await threadsIn(api, { org, orgId, owner: people.owner }).event()
+    const [invitation, notification] = [newUuid(), newUuid()]
+    await sql(
+      `insert into invitations (id, org_id, event_id, slug, invited_by, email, token_expires_at)
+     values ($1, $2, $3, 'ABCDEFH7', $4, $5, now() + interval '9 days')`,
+      [invitation, orgId, event.id, people.owner.id, email],
+    )
+    await sql(
+      `insert into notifications (id, org_id, template, event_id, email, invitation_id, generation)
+     values ($1, $2, 'EventInvitation.v1', $3, $4, $5, 1)`,
+      [notification, orgId, event.id, email, invitation],
+    )
+    await sql(`insert into notification_optouts (address_hash, template) values ($1, 'EventInvitation.v1')`, [
+      hash('sha256', email, 'hex'),
+    ])
+    const left = async () => ({
+      invitations: (await sql('select from invitations where email = $1', [email])).length,
+      notifications: (await sql('select from notifications where email = $1', [email])).length,
+      optouts: (await sql('select from notification_optouts where address_hash = $1', [hash('sha256', email, 'hex')]))
+        .length,
+    })
+    const deps = eraseDeps(api, cluster)
+    const waiting = await ask(held)
+    const isLate = ({ phase }: EraseStep) => phase === 'traces' || phase === 'identity'
+    const busy = () => Promise.resolve({ counts: {}, isWaiting: true })
+    await carryOut(
+      deps,
+      ERASE_STEPS.map((step) => (isLate(step) ? { ...step, run: busy } : step)),
+      waiting,
+    )
+    t.strictSame(await left(), { invitations: 1, notifications: 1, optouts: 1 }, 'the other account has the address')
+    const hold = await addHold(database.worker, {
+      kind: 'person',
+      subject: held.id,
+      reason: 'case 1',
+      placedBy: 'court',
+    })
+    await carryOut(deps, ERASE_STEPS, waiting)
+    t.ok((await sql('select held_since from erasures where id = $1', [waiting]))[0]?.held_since)
+    await finish(await ask(person))
+    t.strictSame(await left(), { invitations: 0, notifications: 0, optouts: 0 })
+    await releaseHold(database.worker, hold.id)
+    await finish(waiting)
+  },
+)

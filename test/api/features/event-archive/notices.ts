@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import type { Tx } from '../../../../api/db/db.ts'
+import { sql as orm } from '../../../../api/db/orm.ts'
 import { eventArchive } from '../../../../api/features/event-archive/archive-target.ts'
 import {
   FIRST_NOTICE,
@@ -13,6 +15,7 @@ import {
 } from '../../../../api/features/event-archive/notice-plan.ts'
 import { countRefusedNotices } from '../../../../api/features/event-archive/notice-queries.ts'
 import { giveNotices } from '../../../../api/features/event-archive/notices.ts'
+import { isTurnedAway } from '../../../../api/features/event-archive/queries.ts'
 import { notificationConsumer } from '../../../../api/features/notifications/consumer.ts'
 import { addHold, releaseHold } from '../../../../api/features/retention/holds.ts'
 import { carryOut } from '../../../../api/features/retention/run.ts'
@@ -21,6 +24,7 @@ import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { RetentionRun } from '../../../../lib/contract/retention.ts'
 import { archiveWorld } from '../../../support/archived-events.ts'
 import { startConversionTest } from '../../../support/conversion-world.ts'
+import { insertMany } from '../../../support/explain.ts'
 import { aRun, shiftClock } from '../../../support/retention.ts'
 
 /** The owner of an archived event is told before it is purged, and it is purged only then. */
@@ -86,7 +90,7 @@ const carry = (change: Partial<RetentionRun> = {}) =>
 const announce = () => giveNotices({ db, log: base.log }, signal)
 const publish = () => sql('update outbox set published_at = now() where published_at is null')
 /** The consumer of notifications handles what was announced last of these events, or of all. There is no channel. */
-async function handle(event?: Uuid): Promise<void> {
+async function handle(event?: Uuid, prepare: (tx: Tx) => Promise<unknown> = async () => {}): Promise<void> {
   const rows = await sql(
     `select distinct on (aggregate_id) aggregate_id as event_id, payload from outbox
      where type = 'EventPurgeSoon' and aggregate_id = coalesce($1, aggregate_id) order by aggregate_id, created_at desc`,
@@ -96,7 +100,10 @@ async function handle(event?: Uuid): Promise<void> {
     ...{ id: newUuid(), type: 'EventPurgeSoon', orgId: org, at: new Date(), aggregateVersion: 1 },
     payload: { event_id, org_id: org, notice, purge_at },
   })) as ReceivedEvent[]
-  await db.inTransaction({}, (tx) => notificationConsumer([], () => {}).handle(tx, events))
+  await db.inTransaction({}, async (tx) => {
+    await prepare(tx)
+    await notificationConsumer([], () => {}).handle(tx, events)
+  })
 }
 /** The notices are announced, published and handled. */
 async function give(): Promise<number> {
@@ -215,13 +222,13 @@ t.test('what was confirmed once is purged after its notices, without another que
 })
 
 /** A delivery of each notification of the event that has none by the channel, or of that to one person. */
-const deliver = (event: Uuid, channel: string, state: string, o: { attempts?: number; to?: Uuid } = {}) =>
+const deliver = (event: Uuid, channel: string, state: string, o: { attempts?: number; to?: Uuid; at?: string } = {}) =>
   sql(
     `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state, attempts)
-     select gen_random_uuid(), org_id, id, $2, 'there', $3, $4 from notifications n
+     select gen_random_uuid(), org_id, id, $2, $6, $3, $4 from notifications n
      where event_id = $1 and user_id = coalesce($5, user_id)
        and not exists (select from notification_deliveries d where d.notification_id = n.id and d.channel = $2)`,
-    [event, channel, state, o.attempts ?? 0, o.to ?? null],
+    [event, channel, state, o.attempts ?? 0, o.to ?? null, o.at ?? 'there'],
   )
 
 t.test('a purge waits for a last notice that has not left, and the owner is told again', async (t) => {
@@ -274,15 +281,15 @@ t.test('of several owners who are told one is enough, whatever becomes of the ma
   t.match(await carry(), { purged: 1 })
 })
 
-/** As if a mail about something else had left now. */
-async function somethingElseIsSent(): Promise<void> {
+/** As if a mail, or a message to this device, about something else had left now. */
+async function somethingElseIsSent(device?: Uuid): Promise<void> {
   const other = await made.anEvent({ archived: 1 })
   await sql(
     `insert into notifications (id, org_id, template, event_id, user_id, purge_notice, purge_at)
      values ($1, $2, 'EventPurgeSoon.v1', $3, $4, 1, now())`,
     [newUuid(), org, other, user],
   )
-  await deliver(other, 'email', 'sent')
+  await (device ? deliver(other, 'push', 'sent', { at: device }) : deliver(other, 'email', 'sent'))
 }
 const refused = async () => (await sql('select purge_notices_refused as n from events')).map(({ n }) => n).sort()
 
@@ -328,6 +335,101 @@ for (const [why, attempts, isSent] of [
   })
 }
 
+t.test('a device that cannot be reached does not keep a full mailbox from counting', async (t) => {
+  const event = await anEvent(-400)
+  const unreachable = newUuid()
+  await sql(
+    `insert into notification_pauses (channel, receiver, failures, paused_until) values ('push', $1, 9, now() + interval '1 hour')`,
+    [unreachable],
+  )
+  t.teardown(() => sql('delete from notification_pauses'))
+  for (let week = 0; week < 4; week++) {
+    await later(8 * week)
+    t.match(await carry(), { purged: 0 })
+    t.equal(await give(), 1)
+    t.strictSame(await refused(), [...Array(week).fill(0), week])
+    await deliver(event, 'email', 'pending', { attempts: 2 })
+    await deliver(event, 'push', 'pending', { at: unreachable })
+    await somethingElseIsSent()
+  }
+  await later(8 * 4)
+  await sql(`update notification_deliveries set destination = 'other' where destination = $1`, [unreachable])
+  t.match(await carry(), { purged: 0 }, 'another device may be reached')
+  await sql(`update notification_deliveries set destination = $1 where destination = 'other'`, [unreachable])
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('a device that cannot be reached is waited for where nothing was refused', async (t) => {
+  const event = await anEvent(-400)
+  await sql(
+    `insert into notification_pauses (channel, receiver, failures, paused_until) values ('push', 'there', 9, now())`,
+  )
+  t.teardown(() => sql('delete from notification_pauses'))
+  for (let week = 0; week < 6; week++) {
+    await later(8 * week)
+    t.match(await carry(), { purged: 0 })
+    t.equal(await give(), 1)
+    await deliver(event, 'push', 'pending')
+    await somethingElseIsSent()
+  }
+  t.equal(await db.read({}, countRefusedNotices), 0)
+})
+
+t.test('a mailbox that is being asked again when the next notice is given counts as before', async (t) => {
+  const event = await anEvent(-400)
+  for (const attempts of [2, 1]) {
+    await give()
+    await deliver(event, 'email', 'sending', { attempts, at: `sending ${attempts}` })
+    await somethingElseIsSent()
+    await later(attempts === 2 ? 8 : 16)
+    await give()
+    const [row] = await sql('select purge_notices_refused as n from events where id = $1', [event])
+    t.strictSame(row, { n: attempts - 1 })
+  }
+})
+
+async function aDevice(kind: 'fcm' | 'webpush'): Promise<Uuid> {
+  const id = newUuid()
+  await sql(`insert into devices (id, user_id, kind, address, p256dh, auth) values ($1, $2, $3, $4, $5, $5)`, [
+    ...[id, user, kind, `https://push.example/${id}`, kind === 'webpush' ? 'key' : null],
+  ])
+  return id
+}
+
+t.test('messages to browsers do not tell that the push service of apps works', async (t) => {
+  const [app, browser] = [await aDevice('fcm'), await aDevice('webpush')]
+  const event = await anEvent(-400)
+  await give()
+  await deliver(event, 'push', 'pending', { attempts: 2, at: app })
+  await somethingElseIsSent(browser)
+  await later(8)
+  await give()
+  t.strictSame(await refused(), [0, 0])
+  await deliver(event, 'push', 'pending', { attempts: 2, at: app })
+  await somethingElseIsSent(await aDevice('fcm'))
+  await later(16)
+  await give()
+  t.strictSame(await refused(), [0, 0, 1])
+})
+
+t.test('whether others got their messages is found by an index of what each channel has sent', async (t) => {
+  t.teardown(() => sql('delete from notification_deliveries'))
+  await insertMany(
+    database,
+    `insert into notification_deliveries (id, org_id, notification_id, channel, destination, state)
+     select gen_random_uuid(), $1, gen_random_uuid(), 'email', 'there', 'sent' from generate_series(1, 5000)`,
+    [org],
+  )
+  await sql('analyze notification_deliveries')
+  const { rows } = await db.inTransaction({}, async (tx) => {
+    await tx.execute(orm`set local enable_seqscan = off`)
+    return tx.execute<{ 'QUERY PLAN': string }>(orm`explain select ${isTurnedAway} from events e`)
+  })
+  const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
+  for (const channel of ['email', 'push'])
+    t.match(plan, new RegExp(`notification_deliveries_sent.*\\n *Index Cond: \\(\\(channel = '${channel}'`))
+})
+
 t.test('notices to another one count anew', async (t) => {
   const [owner, next] = [await made.aPerson(), await made.aPerson()]
   const event = await anEvent(-400)
@@ -360,6 +462,22 @@ t.test('a purge waits for a last notice that is published and not handled, and t
   t.match(await carry(), { purged: 0 }, 'seven days after the notice that was heard')
   await later(16)
   t.match(await carry(), { purged: 1 })
+})
+
+t.test('the consumer does not wait for what refers to the event', async (t) => {
+  const event = await anEvent(-400)
+  await announce()
+  const other = await admin.connect()
+  try {
+    await other.query('begin')
+    await other.query('select from events where id = $1 for key share', [event])
+    await handle(event, (tx) => tx.execute(`set local lock_timeout = '1s'`))
+  } finally {
+    await other.query('rollback')
+    other.release()
+  }
+  const [row] = await sql('select purge_notice_unhandled as unhandled from events where id = $1', [event])
+  t.strictSame(row, { unhandled: false })
 })
 
 t.test('a notice of before, or the first one, does not stand for the last one', async (t) => {

@@ -105,6 +105,17 @@ t.test(
   },
 )
 
+t.test('an attempt that asked no receiver does not count for a message that a purge waits for', async (t) => {
+  const attempt = { attempts: 3, mayHaveArrived: false, schedule: [60, 300], isIdempotent: false, isAwaited: true }
+  const waits = { state: 'pending', attempts: 2, afterSeconds: 900 }
+  t.match(nextOf({ is: 'later', wasSent: false, reason }, attempt), { ...waits, endsPauses: false })
+  t.match(nextOf({ is: 'later', isOurs: true, reason }, attempt), waits)
+  t.match(nextOf({ is: 'later', isOurs: true, afterSeconds: 1000, reason }, attempt), { ...waits, afterSeconds: 1000 })
+  t.match(nextOf({ is: 'later', isOurs: true, of: 'service', reason }, attempt), { ...waits, pauses: 'service' })
+  t.match(nextOf({ is: 'later', isOurs: true, reason }, { ...attempt, isAwaited: false }), { state: 'failed' })
+  t.match(nextOf({ is: 'later', of: 'destination', reason }, attempt), { state: 'pending', attempts: 3 })
+})
+
 t.test('an attempt that was lost with its worker has waited as long as its lease', async (t) => {
   const lost = (attempts: number, isIdempotent: boolean, mayHaveArrived = attempts > 1) =>
     nextOfLost({ attempts, mayHaveArrived, schedule: [5, 300], isIdempotent }, 150)

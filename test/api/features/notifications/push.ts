@@ -73,8 +73,8 @@ const WEB: [number, object][] = [
   [429, { is: 'later', of: 'destination', afterSeconds: 7 }],
   [500, { is: 'later', of: 'destination' }],
   [302, { is: 'refused' }],
-  [401, { is: 'later' }],
-  [403, { is: 'later' }],
+  [401, { is: 'later', isOurs: true }],
+  [403, { is: 'later', isOurs: true }],
 ]
 const fcmError = (code: string, more: object[] = []) => ({
   error: { details: [...more, { '@type': 'type.googleapis.com/google.firebase.fcm.v1.FcmError', errorCode: code }] },
@@ -96,7 +96,7 @@ const FCM: [number, unknown, object][] = [
   [503, fcmError('UNAVAILABLE'), { is: 'later', afterSeconds: 7 }],
   [500, fcmError('INTERNAL'), { is: 'later' }],
   [502, undefined, { is: 'later' }],
-  [401, fcmError('THIRD_PARTY_AUTH_ERROR'), { is: 'later' }],
+  [401, fcmError('THIRD_PARTY_AUTH_ERROR'), { is: 'later', of: 'service', isOurs: true }],
 ]
 t.test('what the answers of push services mean', async (t) => {
   for (const [status, want] of WEB) t.match(outcomeOf(status, 7, false), want, `${status}`)

@@ -4,7 +4,7 @@ import { writeEntry } from '../../../../api/features/erasure/ledger.ts'
 import { erasureGate } from '../../../../api/features/erasure/worker.ts'
 import type { ChannelPart, Outcome } from '../../../../api/features/notifications/channel.ts'
 import { claimDelivery } from '../../../../api/features/notifications/delivery-queries.ts'
-import { newUuid } from '../../../../lib/contract/ids.ts'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -788,6 +788,29 @@ t.test('after a restore nothing is sent before the ledger of erasures is read an
   await world.consume(worker, [world.due(await world.invitation({ email: erased.email }))])
   await eventually('one more', async () => (await world.deliveries(erased.email)).some(({ state }) => state === 'sent'))
 })
+
+t.test(
+  'an invitation to an address that an open account has, too, is sent when another account is closed',
+  async (t) => {
+    const close = (ids: Uuid[]) => database.admin.query('update users set closed_at = now() where id = any($1)', [ids])
+    const [closed, open] = [await world.person({}), await world.person({})]
+    await database.admin.query('update users set email = $1 where id = $2', [closed.email, open.id])
+    const consuming = notifying(t, database, [accepting().part])
+    await consuming.stop()
+    const send = async (...alsoClosed: Uuid[]) => {
+      await world.consume(consuming, [world.due(await world.invitation({ email: closed.email }))])
+      await close([closed.id, ...alsoClosed])
+      return notifying(t, database, [accepting().part])
+    }
+    const first = await send()
+    await settled(closed.email, 'sent')
+    await first.stop()
+    await database.admin.query('delete from notifications')
+    await send(open.id)
+    const [{ reason }] = (await settled(closed.email, 'suppressed')) as [{ reason: string }]
+    t.match(reason, /account of the recipient is closed/)
+  },
+)
 
 t.test('a worker that stops before the ledger is read sends nothing', async (t) => {
   const { part, sent } = accepting()
