@@ -186,7 +186,7 @@ async function createRoles(client: pg.Client): Promise<void> {
 }
 
 /** Of a migration that changes rows which only the worker sees. */
-const SETS_ROLE = /^ *(set (local )?role |perform set_config\('role')/m
+const SETS_ROLE = /^ *(set (local )?role |(perform|select) set_config\('role')/m
 
 /**
  * Where another installation, or an administrator, created the roles on this server, this user may be a member of neither.

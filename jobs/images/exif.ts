@@ -23,6 +23,8 @@ const MAX_BYTES = 1024 * 1024
 const MAX_ENTRIES = 512
 const SIZES = [0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8]
 const [NO_TYPE, BYTE, SHORT, LONG] = [0, 1, 3, 4]
+/** That of a directory's address, the last of TIFF. */
+const LAST_TYPE = 13
 /** The tags that hold the address of another directory. */
 const DIRECTORIES = [0x8769, 0x8825, 0xa005]
 
@@ -159,7 +161,8 @@ function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
     named.push(address)
     directories.add(address)
   }
-  // Directories of the image and of its thumbnail: others have no next one, and some programs put values in its place.
+  // Directories of the image and of its thumbnail. Others have no next one, and some programs put values in the place of its
+  // address, but a reader may follow one that leads to a directory.
   const chain = new Set([u32(4)])
   name(u32(4))
   // A set also yields what is added to it on the way, each directory once.
@@ -172,10 +175,20 @@ function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
       yield entry
       if (DIRECTORIES.includes(entry.tag)) name(isShort(entry) ? u16(at + 8) : u32(at + 8))
     }
-    if (!chain.has(from) || next + 4 > block.length) continue
-    chain.add(u32(next))
+    if (next + 4 > block.length || (!chain.has(from) && !isDirectory(block, u32(next)))) continue
+    if (chain.has(from)) chain.add(u32(next))
     name(u32(next))
   }
+}
+
+/** Whether a whole directory may lie there. */
+function isDirectory(block: Buffer, from: number): boolean {
+  const { u16 } = numbersOf(block)
+  if (from === 0 || from + 2 > block.length) return false
+  const count = u16(from)
+  if (count === 0 || from + 2 + 12 * count > block.length) return false
+  const types = Array.from({ length: count }, (_, i) => u16(from + 4 + 12 * i))
+  return types.every((type) => type >= BYTE && type <= LAST_TYPE)
 }
 
 function entryAt(block: Buffer, from: number): Entry {

@@ -38,9 +38,11 @@ const isOver = (due: Due, before = toPurge(due)) =>
   sql`(e.archived_at <= ${before} and ${purgeTime(sql`e`)} <= ${due.at}::timestamptz)`
 /**
  * An older worker announced a time that was cut off to milliseconds, so that the consumer did not find the event. No one was told.
- * A purge that has begun goes on.
  */
-const isOfNoMessage = sql`(e.purge_begun_at is null and e.purge_notice_for <> date_trunc('milliseconds', e.purge_notice_for))`
+const isOfNoMessage = sql`(e.purge_notice_for <> date_trunc('milliseconds', e.purge_notice_for))`
+/** An older worker handles a notice without saying so. */
+const isUnhandled = sql`(e.purge_notice_unhandled and not exists (select from ${notifications} n
+  where n.event_id = e.id and n.purge_at = e.purge_notice_for and n.purge_notice = ${sql.raw(String(LAST_NOTICE))}))`
 /** Of all messages of the last notice of the event `e`. Webhooks do not count: they are the organization's. */
 const ofMessages = (answer: SQL) => sql`(select ${answer} from ${notifications} n
   join ${notificationDeliveries} d on d.notification_id = n.id and d.channel <> 'webhook'
@@ -78,15 +80,15 @@ const areRefusedForGood = areRefusedForNow(
 /**
  * Whether the last notice of the event `e` is still on its way: it is not handled, or no message to a person has left, and none
  * has been refused for too long. The outbox and what is parked are asked for notices of an older worker, which does not say that
- * they are not handled. Limits, because Postgres would read all of the outbox for an `exists`.
+ * they are not handled. A purge that has begun goes on. Limits, because Postgres would read all of the outbox for an `exists`.
  */
-export const isUnheard = sql<boolean>`coalesce(
-  case when e.purge_notice_unhandled or ${isOfNoMessage} then true end,
+export const isUnheard = sql<boolean>`(e.purge_begun_at is null and coalesce(
+  case when ${isUnhandled} or ${isOfNoMessage} then true end,
   (select true from ${outbox} o where o.aggregate_id = e.id and o.published_at is null and o.type = 'EventPurgeSoon' limit 1),
   (select true from ${parkedEvents} p where p.consumer = 'notifications' and p.aggregate_id = e.id
     and p.event->>'type' = 'EventPurgeSoon' limit 1),
   ${ofMessages(sql`${isUnderWay} and not ${areRefusedForGood}`)},
-  false)`
+  false))`
 
 /** Whom a notice of the purge of the event `e` goes to: its owner while a member, otherwise, as null, the owners of the organization. */
 export const addressee = sql<Uuid | null>`(select m.user_id from ${memberships} m where m.org_id = e.org_id and m.user_id = e.owner_id)`

@@ -34,9 +34,10 @@ const first = await event({ notice: 1 })
 t.test('a last notice of which no one was told is given again', async (t) => {
   await finish()
   const { rows } = await admin.query(
-    `select id, purge_notice_unhandled as unhandled, purge_look_at = '-infinity' as now from events`,
+    `select id, purge_notice as notice, purge_notice_for is null as forgotten, purge_look_at = '-infinity' as now from events`,
   )
   const of = (id: Uuid) => rows.find((row) => row.id === id)
-  for (const id of [untold, toldBefore]) t.match(of(id), { unhandled: true, now: true })
-  for (const id of [told, half, first]) t.match(of(id), { unhandled: false, now: false })
+  for (const id of [untold, toldBefore]) t.match(of(id), { notice: 0, forgotten: true, now: true })
+  for (const id of [told, half]) t.match(of(id), { notice: 2, forgotten: false, now: false })
+  t.match(of(first), { notice: 1, forgotten: false, now: false })
 })

@@ -327,6 +327,11 @@ const LEFT_OUT: Readonly<Record<string, Buffer>> = {
     directory([[0x8827, 3, 1, 100 << 16]], 44),
     SERIAL,
   ]),
+  'a directory behind that of EXIF': tiff([
+    directory([TO_EXIF]),
+    directory([[0x8827, 3, 1, 100 << 16]], 44),
+    directory([[0x8825, 4, 1, 8]]),
+  ]),
   'a value that ends behind the block': tiff([directory([[0x8769, 4, 1, 26]]), directory([[0x829d, 5, 1, 38]])]),
 }
 
