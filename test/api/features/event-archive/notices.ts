@@ -513,6 +513,28 @@ t.test(
   },
 )
 
+t.test('a last notice that an older worker has handled without saying so is not given again', async (t) => {
+  const event = await anEvent(-400)
+  await give()
+  await sql('update events set purge_notice_unhandled = true where id = $1', [event])
+  await later(8)
+  t.equal(await announce(), 0)
+  t.match(await carry(), { purged: 1 })
+})
+
+t.test('a purge that has begun is not announced again, whatever is sent meanwhile', async (t) => {
+  const event = await anEvent(-400)
+  await give()
+  await later(8)
+  await sql(
+    `update events set purge_begun_at = app_now(), purge_notice_unhandled = true, purge_look_at = '-infinity' where id = $1`,
+    [event],
+  )
+  await sql('delete from notifications')
+  t.equal(await announce(), 0)
+  t.match(await carry(), { purged: 1 })
+})
+
 t.test('a purge waits for a last notice that could not be handled', async (t) => {
   const event = await anEvent(-400)
   await give()
