@@ -161,8 +161,7 @@ function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
     named.push(address)
     directories.add(address)
   }
-  // Directories of the image and of its thumbnail. Others have no next one, and some programs put values in the place of its
-  // address, but a reader may follow one that leads to a directory.
+  // Directories of the image and of its thumbnail.
   const chain = new Set([u32(4)])
   name(u32(4))
   // A set also yields what is added to it on the way, each directory once.
@@ -175,10 +174,20 @@ function* allEntriesOf(block: Buffer, named: number[]): Generator<Entry> {
       yield entry
       if (DIRECTORIES.includes(entry.tag)) name(isShort(entry) ? u16(at + 8) : u32(at + 8))
     }
-    if (next + 4 > block.length || (!chain.has(from) && !isDirectory(block, u32(next)))) continue
-    if (chain.has(from)) chain.add(u32(next))
-    name(u32(next))
+    const after = nextOf(block, next, chain.has(from))
+    if (chain.has(from)) chain.add(after)
+    name(after)
   }
+}
+
+/**
+ * The address of the next directory, at `at`; 0 for none. Directories outside the chain have none, and some programs put values
+ * in its place, but a reader may follow one that leads to a directory.
+ */
+function nextOf(block: Buffer, at: number, isInChain: boolean): number {
+  if (at + 4 > block.length) return 0
+  const next = numbersOf(block).u32(at)
+  return isInChain || isDirectory(block, next) ? next : 0
 }
 
 /** Whether a whole directory may lie there. */
