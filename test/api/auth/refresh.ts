@@ -440,20 +440,27 @@ t.test('new tokens that cannot be verified yet are not lost', async (t) => {
   t.equal(await me(json.data.access_token), 200)
 })
 
-t.test('a request that is slower than its lease, and the one that asks meanwhile, get the same answer', async (t) => {
-  const first = await signedIn()
+/** `ask` asks the provider, which holds it until `slow`, and another replica takes over and asks, too, until `late`. */
+async function takenOver<T>(token: string, ask: () => Promise<T>) {
   const asked = identity.exchanges()
   const [slow, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   identity.hold(slow.promise)
-  const one = refresh(first.refresh_token)
+  const one = ask()
+  one.catch(() => undefined)
   await eventually('the first question', () => identity.exchanges() === asked + 1)
-  await leaseIsOver(first.refresh_token)
+  await leaseIsOver(token)
   identity.hold(late.promise)
-  const two = refresh(first.refresh_token, other.port)
+  const two = refresh(token, other.port)
   await eventually('the second question', () => identity.exchanges() === asked + 2)
   identity.hold(undefined)
+  return { one: () => one, two, slow, late }
+}
+
+t.test('a request that is slower than its lease, and the one that asks meanwhile, get the same answer', async (t) => {
+  const first = await signedIn()
+  const { one, two, slow, late } = await takenOver(first.refresh_token, () => refresh(first.refresh_token))
   slow.resolve()
-  const answer = await one
+  const answer = await one()
   t.equal(answer.status, 200)
   late.resolve()
   const same = await two
@@ -485,16 +492,9 @@ t.test('who asks after a slow one without an answer yet ends nothing', async (t)
 t.test('of a kept answer that was exchanged by a slow request, who asks meanwhile gets the next one', async (t) => {
   const { first } = await keptSince(3600)
   const asked = identity.exchanges()
-  const [slow, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const replica = await hurried(t, { answerMs: 20 })
-  identity.hold(slow.promise)
-  await t.rejects(replica.refresh(first.refresh_token), { code: 'AUTH_UNAVAILABLE' })
-  await eventually('the first question', () => identity.exchanges() === asked + 1)
-  await leaseIsOver(first.refresh_token)
-  identity.hold(late.promise)
-  const two = refresh(first.refresh_token, other.port)
-  await eventually('the second question', () => identity.exchanges() === asked + 2)
-  identity.hold(undefined)
+  const { one, two, slow, late } = await takenOver(first.refresh_token, () => replica.refresh(first.refresh_token))
+  await t.rejects(one(), { code: 'AUTH_UNAVAILABLE' })
   slow.resolve()
   await replica.close(60_000)
   late.resolve()

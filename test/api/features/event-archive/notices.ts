@@ -293,16 +293,26 @@ async function somethingElseIsSent(device?: Uuid): Promise<void> {
 }
 const refused = async () => (await sql('select purge_notices_refused as n from events')).map(({ n }) => n).sort()
 
-t.test('a mailbox that refuses four notices in a row for the time being counts as one that refuses them', async (t) => {
-  const event = await anEvent(-400)
+/** A notice in each of four weeks, of which the mailbox refuses the mail for the time being. Nothing is purged meanwhile. */
+async function refuseForWeeks(
+  t: Test,
+  event: Uuid,
+  alsoDeliver: () => Promise<unknown> = async () => {},
+): Promise<void> {
   for (let week = 0; week < 4; week++) {
     await later(8 * week)
     t.match(await carry(), { purged: 0 })
     t.equal(await give(), 1)
     t.strictSame(await refused(), [...Array(week).fill(0), week])
     await deliver(event, 'email', 'pending', { attempts: 2 })
+    await alsoDeliver()
     await somethingElseIsSent()
   }
+}
+
+t.test('a mailbox that refuses four notices in a row for the time being counts as one that refuses them', async (t) => {
+  const event = await anEvent(-400)
+  await refuseForWeeks(t, event)
   t.equal(await db.read({}, countRefusedNotices), 1)
   await later(8 * 3 + 6)
   t.match(await carry(), { purged: 0 }, 'the fourth one names a time, too')
@@ -343,15 +353,7 @@ t.test('a device that cannot be reached does not keep a full mailbox from counti
     [unreachable],
   )
   t.teardown(() => sql('delete from notification_pauses'))
-  for (let week = 0; week < 4; week++) {
-    await later(8 * week)
-    t.match(await carry(), { purged: 0 })
-    t.equal(await give(), 1)
-    t.strictSame(await refused(), [...Array(week).fill(0), week])
-    await deliver(event, 'email', 'pending', { attempts: 2 })
-    await deliver(event, 'push', 'pending', { at: unreachable })
-    await somethingElseIsSent()
-  }
+  await refuseForWeeks(t, event, () => deliver(event, 'push', 'pending', { at: unreachable }))
   await later(8 * 4)
   await sql(`update notification_deliveries set destination = 'other' where destination = $1`, [unreachable])
   t.match(await carry(), { purged: 0 }, 'another device may be reached')
